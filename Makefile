@@ -1,0 +1,34 @@
+# Four words to learn first: up, test, check, fmt.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: up test check fmt docs bench clean
+
+up: $(READY)  ## a secured federation on this machine that trains the quickstart app
+	@$(BIN)/umbel demo
+
+test: $(READY) check  ## every test that needs no cluster
+	$(BIN)/pytest -q tests
+
+check: $(READY)  ## format, lint, types, direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV)
+
+$(READY): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v >= (3, 11) else f"Umbel needs Python 3.11 or newer; this is {v[0]}.{v[1]}. Try: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check 'uv>=0.12.20,<0.13'
+	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
+	@touch $@

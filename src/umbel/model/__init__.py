@@ -1,0 +1,1 @@
+"""The nouns. Frozen, no I/O, no clock."""
