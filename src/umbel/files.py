@@ -1,0 +1,59 @@
+"""Files that only their owner may read, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from pathlib import Path
+
+from umbel.errors import WorldError
+
+
+class CannotWrite(WorldError):
+    """A file or folder could not be written."""
+
+    code = "U201"
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        hints = {
+            errno.ENOSPC: "the disk is full: free some space and repeat the command",
+            errno.EROFS: "the file system is read-only: set UMBEL_HOME to a writable folder",
+            errno.EACCES: "check who owns the folder, or set UMBEL_HOME to a folder of yours",
+            errno.EPERM: "check who owns the folder, or set UMBEL_HOME to a folder of yours",
+        }
+        super().__init__(
+            f"cannot write {path}: {error.strerror or error}",
+            hint=hints.get(error.errno or 0, "set UMBEL_HOME to a writable folder"),
+        )
+
+
+def ensure_private_folder(path: Path) -> Path:
+    """Make the folder and close it to everybody else."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.chmod(0o700)
+    except OSError as error:
+        raise CannotWrite(path, error) from error
+    return path
+
+
+def write_private(path: Path, content: bytes | str, *, mode: int = 0o600) -> None:
+    """Replace the file's content in one step; a crash leaves the old or the new, never half."""
+    data = content.encode() if isinstance(content, str) else content
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            raise
+    except OSError as error:
+        raise CannotWrite(path, error) from error
