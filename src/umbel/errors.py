@@ -11,7 +11,8 @@ One class an error, one code a class, codes are never reused. `docs/errors/` has
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 
 class UmbelError(Exception):
@@ -28,14 +29,15 @@ class UmbelError(Exception):
     def __str__(self) -> str:
         return f"{self.code} {self.fact}"
 
-    def as_problem(self) -> dict[str, str]:
+    def as_problem(self) -> dict[str, Any]:
         """Give the error as the members of an RFC 9457 problem."""
         return {
             "type": f"https://umbel.dev/errors/{self.code}",
-            "title": type(self).__name__,
+            "title": getattr(self, "title", type(self).__name__),
             "code": self.code,
             "detail": self.fact,
             "hint": self.hint,
+            "exit": self.exit_status,
         }
 
 
@@ -57,3 +59,13 @@ class RequestError(UmbelError):
 
 class SecurityError(UmbelError):
     """Identity, keys, certificates or tokens are not in order."""
+
+
+class Relayed(UmbelError):
+    """An error that another process of ours met: the same words, told here."""
+
+    def __init__(self, problem: Mapping[str, Any]) -> None:
+        super().__init__(str(problem.get("detail", "")), hint=str(problem.get("hint", "")))
+        self.title = str(problem.get("title", ""))
+        self.code = str(problem.get("code", ""))  # type: ignore[misc]  # its own, not the class's
+        self.exit_status = int(problem.get("exit", 1))  # type: ignore[misc]

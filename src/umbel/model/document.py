@@ -10,11 +10,13 @@ from pydantic.alias_generators import to_camel
 _LABEL_PART = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
-Name = Annotated[str, Field(pattern=rf"^{_DNS_LABEL}$", max_length=63)]
-LabelKey = Annotated[
-    str, Field(pattern=rf"^({_DNS_LABEL}(\.{_DNS_LABEL})*/)?{_LABEL_PART}$", max_length=317)
-]
-LabelValue = Annotated[str, Field(pattern=rf"^({_LABEL_PART})?$", max_length=63)]
+NAME_PATTERN = rf"^{_DNS_LABEL}$"
+LABEL_KEY_PATTERN = rf"^({_DNS_LABEL}(\.{_DNS_LABEL})*/)?{_LABEL_PART}$"
+LABEL_VALUE_PATTERN = rf"^({_LABEL_PART})?$"
+
+Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=63)]
+LabelKey = Annotated[str, Field(pattern=LABEL_KEY_PATTERN, max_length=317)]
+LabelValue = Annotated[str, Field(pattern=LABEL_VALUE_PATTERN, max_length=63)]
 
 
 class Spec(BaseModel):

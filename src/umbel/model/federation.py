@@ -2,17 +2,53 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from umbel.model.document import LabelKey, LabelValue, Name, Spec
 from umbel.model.placement import Effect, Placement
+from umbel.model.role import Role as Role  # noqa: PLC0414  # also found here, where it is used
 
 API_VERSION = "umbel.dev/v1alpha1"
 
-Host = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9:.\-\[\]_]+$")]
+HOST_PATTERN = r"^[A-Za-z0-9:.\-\[\]_]+$"
+PATH_PATTERN = r"^/"
+VERSION_PATTERN = r"^\d+\.\d+(\.\d+)?$"
+
+_HOST_LABEL = r"[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?"
+_HOST_NAME = re.compile(rf"({_HOST_LABEL}\.)*(?!\d+\Z){_HOST_LABEL}")
+
+
+def mistake(kind: str, fact: str, hint: str) -> PydanticCustomError:
+    """Refuse a value with a fact and a hint; `kind` is one that the reader of documents knows."""
+    return PydanticCustomError(kind, "{fact}", {"fact": fact, "hint": hint})
+
+
+def _can_be_dialled(host: str) -> str:
+    """Take an IP address or a host name, without a port."""
+    if _HOST_NAME.fullmatch(host):
+        return host
+    try:
+        ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
+    except ValueError:
+        raise mistake(
+            "host",
+            f'"{host}" is neither a host name nor an IP address',
+            "give the bare name or address; ports belong in spec.superlink.ports",
+        ) from None
+    return host
+
+
+Host = Annotated[
+    str,
+    Field(min_length=1, max_length=253, pattern=HOST_PATTERN),
+    AfterValidator(_can_be_dialled),
+]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -25,21 +61,19 @@ class Target(StrEnum):
     JOIN = "join"
 
 
-class Role(StrEnum):
-    """What a person may do, each including the one before."""
-
-    VIEWER = "viewer"
-    OPERATOR = "operator"
-    ADMIN = "admin"
-
-
 class Metadata(Spec):
     """Who the federation is."""
 
     name: Name = Field(description="Unique on the machine or in the namespace.")
-    namespace: Name | None = None
-    labels: dict[LabelKey, LabelValue] = Field(default_factory=dict)
-    annotations: dict[str, str] = Field(default_factory=dict)
+    namespace: Name | None = Field(
+        default=None, description="The Kubernetes namespace, where there is one."
+    )
+    labels: dict[LabelKey, LabelValue] = Field(
+        default_factory=dict, description="Short facts to find the federation by."
+    )
+    annotations: dict[str, str] = Field(
+        default_factory=dict, description="Notes of any kind; Umbel does not read them."
+    )
 
 
 class Ports(Spec):
@@ -53,10 +87,14 @@ class Ports(Spec):
 class SuperLink(Spec):
     """Where the hub runs and how it is reached."""
 
-    on: Target = Target.LOCAL
+    on: Target = Field(
+        default=Target.LOCAL, description="What hosts the hub: local, ocm or opennebula."
+    )
     endpoint: Host = Field(default="127.0.0.1", description="The name that sites and people dial.")
     listen: Host = Field(default="127.0.0.1", description="The address that the gate listens on.")
-    ports: Ports = Ports()
+    ports: Ports = Field(
+        default=Ports(), description="The gate's ports; left out, free ones are chosen."
+    )
     alternative_names: tuple[Host, ...] = Field(
         default=(), description="Further names in the server certificate."
     )
@@ -65,28 +103,37 @@ class SuperLink(Spec):
 class Taint(Spec):
     """Keeps placements away that do not tolerate it."""
 
-    key: str = Field(min_length=1)
-    value: str = ""
-    effect: Effect = Effect.NO_SELECT
+    key: str = Field(min_length=1, description="What the taint is about.")
+    value: str = Field(default="", description="Compared by tolerations with operator Equal.")
+    effect: Effect = Field(
+        default=Effect.NO_SELECT,
+        description="NoSelect keeps away, PreferNoSelect ranks last, NoSelectIfNew keeps who is in.",
+    )
 
 
 class Resources(Spec):
     """What a site has to give."""
 
-    cpu: float = Field(default=0, ge=0, description="Cores.")
+    cpu: float = Field(default=0, ge=0, allow_inf_nan=False, description="Cores.")
     memory: int = Field(default=0, ge=0, description="Bytes.")
-    gpu: int = Field(default=0, ge=0)
+    gpu: int = Field(default=0, ge=0, description="Whole devices.")
 
 
 class DeclaredSite(Spec):
     """A local site, described as a cluster would describe itself."""
 
-    name: Name
-    labels: dict[LabelKey, LabelValue] = Field(default_factory=dict)
-    claims: dict[str, str] = Field(default_factory=dict)
-    taints: tuple[Taint, ...] = ()
-    cluster_set: Name = "default"
-    allocatable: Resources = Resources()
+    name: Name = Field(description="Unique in the federation.")
+    labels: dict[LabelKey, LabelValue] = Field(
+        default_factory=dict, description="What placements and runs choose the site by."
+    )
+    claims: dict[str, str] = Field(
+        default_factory=dict, description="What the site says about itself, as clusters do."
+    )
+    taints: tuple[Taint, ...] = Field(
+        default=(), description="Keep placements away that do not tolerate them."
+    )
+    cluster_set: Name = Field(default="default", description="The set that the site belongs to.")
+    allocatable: Resources = Field(default=Resources(), description="What the site has to give.")
     scores: dict[str, Annotated[int, Field(ge=-100, le=100)]] = Field(
         default_factory=dict, description='Keys read "resourceName/scoreName".'
     )
@@ -95,27 +142,33 @@ class DeclaredSite(Spec):
 class Cardinality(Spec):
     """How many sites a group may have."""
 
-    min: int = Field(default=1, ge=0)
-    max: int = Field(default=1, ge=0, le=100_000)
+    min: int = Field(default=1, ge=0, description="Never fewer than these.")
+    max: int = Field(default=1, ge=0, le=100_000, description="Never more than these.")
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.min > self.max:
-            raise ValueError(f"min {self.min} is greater than max {self.max}")
+            raise mistake(
+                "cardinality",
+                f"min {self.min} is greater than max {self.max}",
+                f"raise max to {self.min} or more, or lower min",
+            )
         return self
 
 
 class Data(Spec):
     """Where a site's private data is. It never leaves the site."""
 
-    host_path: str | None = Field(default=None, pattern=r"^/", description="Absolute folder.")
+    host_path: str | None = Field(
+        default=None, pattern=PATH_PATTERN, description="Absolute folder."
+    )
     partitions: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
         description="Announced as num-partitions; left out, it follows the number of sites.",
     )
-    node_config: dict[str, str | int | float | bool] = Field(
+    node_config: dict[str, str | int | Annotated[float, Field(allow_inf_nan=False)] | bool] = Field(
         default_factory=dict, description="Further keys of Flower's node config."
     )
 
@@ -123,76 +176,117 @@ class Data(Spec):
 class Group(Spec):
     """Sites declared together, on one target."""
 
-    name: Name
-    on: Target = Target.LOCAL
+    name: Name = Field(description="Unique in the federation.")
+    on: Target = Field(default=Target.LOCAL, description="What hosts the group's sites.")
     sites: (
         Annotated[int, Field(ge=0, le=1000)]
         | Annotated[tuple[DeclaredSite, ...], Field(max_length=1000)]
     ) = Field(default=3, description="Local only: how many, or which.")
-    zones: tuple[Name, ...] = ()
-    cardinality: Cardinality | None = None
-    placement: Placement = Placement()
-    data: Data = Data()
+    zones: tuple[Name, ...] = Field(
+        default=(), description="OpenNebula only: the zones to use; left out, all of them."
+    )
+    cardinality: Cardinality | None = Field(
+        default=None, description="OpenNebula only: the fewest and the most sites."
+    )
+    placement: Placement = Field(
+        default=Placement(), description="Which of the sites are used; left out, all of them."
+    )
+    data: Data = Field(default=Data(), description="Where the sites' private data is.")
 
 
 class Runtime(Spec):
     """How apps are run."""
 
-    isolation: Literal["process"] = "process"
+    isolation: Literal["process"] = Field(
+        default="process", description="Apps run in processes of their own."
+    )
     exec: Literal["warm", "fresh"] = Field(
         default="warm", description="warm: each task is forked from a parent that is ready."
     )
     flower: str | None = Field(
-        default=None, pattern=r"^\d+\.\d+(\.\d+)?$", description="The Flower version to insist on."
+        default=None, pattern=VERSION_PATTERN, description="The Flower version to insist on."
     )
-    task_timeout_seconds: int = Field(default=86_400, ge=1)
+    task_timeout_seconds: int = Field(
+        default=86_400, ge=1, description="A task that takes longer is ended."
+    )
 
 
 class User(Spec):
     """Somebody who may speak to the Control API."""
 
-    name: Name
-    role: Role = Role.VIEWER
+    name: Name = Field(description="Unique in the federation; it stands in the audit log.")
+    role: Role = Field(
+        default=Role.VIEWER, description="viewer looks, operator runs, admin changes."
+    )
 
 
 class CaKey(Spec):
     """Encrypts the CA's private key at rest. One of the two."""
 
-    passphrase_file: str | None = None
-    key_file: str | None = None
+    passphrase_file: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="A file with a passphrase."
+    )
+    key_file: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="A file with random bytes."
+    )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if (self.passphrase_file is None) == (self.key_file is None):
-            raise ValueError("give exactly one of passphraseFile and keyFile")
+            raise mistake(
+                "ca_key",
+                "exactly one of passphraseFile and keyFile is needed",
+                "give one of them, or remove caKey"
+                if self.key_file is None
+                else "keep the one to use and remove the other",
+            )
         return self
 
 
 class Security(Spec):
     """Who may do what, and how long certificates last."""
 
-    users: tuple[User, ...] = ()
-    ca_key: CaKey | None = None
-    ca_days: int = Field(default=3650, ge=1, le=36500)
-    certificate_days: int = Field(default=90, ge=1, le=825)
+    users: tuple[User, ...] = Field(
+        default=(), description="Who may speak to the Control API, each with a role."
+    )
+    ca_key: CaKey | None = Field(
+        default=None, description="Left out, the CA's key is protected by file permissions alone."
+    )
+    ca_days: int = Field(default=3650, ge=1, le=36500, description="How long the CA lasts.")
+    certificate_days: int = Field(
+        default=90, ge=1, le=825, description="How long server certificates last."
+    )
 
 
 class FederationSpec(Spec):
     """The declared whole."""
 
-    superlink: SuperLink = SuperLink()
-    groups: tuple[Group, ...] = Field(default=(Group(name="local"),), min_length=1, max_length=1000)
-    runtime: Runtime = Runtime()
-    security: Security = Security()
+    superlink: SuperLink = Field(
+        default=SuperLink(), description="Where the hub runs and how it is reached."
+    )
+    groups: tuple[Group, ...] = Field(
+        default=(Group(name="local"),),
+        min_length=1,
+        max_length=1000,
+        description="The sites; left out, three local ones.",
+    )
+    runtime: Runtime = Field(default=Runtime(), description="How apps are run.")
+    security: Security = Field(
+        default=Security(), description="Who may do what, and how long certificates last."
+    )
 
 
 class Federation(Spec):
     """One document, one federation."""
 
-    api_version: Literal["umbel.dev/v1alpha1"] = "umbel.dev/v1alpha1"
-    kind: Literal["Federation"] = "Federation"
-    metadata: Metadata
-    spec: FederationSpec = FederationSpec()
+    api_version: Literal["umbel.dev/v1alpha1"] = Field(
+        default="umbel.dev/v1alpha1", description="The version of this document's form."
+    )
+    kind: Literal["Federation"] = Field(default="Federation", description="Always Federation.")
+    metadata: Metadata = Field(description="Who the federation is.")
+    spec: FederationSpec = Field(
+        default=FederationSpec(), description="What it is made of; left out, three local sites."
+    )
 
     @property
     def name(self) -> str:

@@ -142,9 +142,9 @@ class GroupStrategy(Spec):
     """How decisions are cut into groups."""
 
     decision_groups: tuple[DecisionGroup, ...] = ()
-    clusters_per_decision_group: Annotated[int, Field(ge=1)] | Annotated[
-        str, Field(pattern=r"^(100|[1-9]?[0-9])%$")
-    ] = "100%"
+    clusters_per_decision_group: (
+        Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=r"^(100|[1-9]?[0-9])%$")]
+    ) = "100%"
 
 
 class DecisionStrategy(Spec):

@@ -10,6 +10,7 @@ from umbel.model.placement import Effect
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
 NO_SCORES: Mapping[str, int] = MappingProxyType({})
+FOR_EVER: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,13 @@ class Site:
     labels: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     claims: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     taints: tuple[TaintSeen, ...] = ()
-    allocatable_cpu: float = 0.0
-    allocatable_memory: int = 0
-    capacity_cpu: float = 0.0
-    capacity_memory: int = 0
+    allocatable_cpu: float | None = None  # cores; None: nobody said
+    allocatable_memory: float | None = None  # bytes
+    capacity_cpu: float | None = None
+    capacity_memory: float | None = None
     gpu: int = 0
     scores: Mapping[str, int] = field(default_factory=lambda: NO_SCORES)  # "resource/score": value
+    scores_until_s: Mapping[str, float] = field(default_factory=lambda: FOR_EVER)  # by resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +50,5 @@ class Verdict:
     chosen: bool
     reasons: tuple[str, ...]
     score: int = 0
-    decision_group: str = ""
+    decision_group: str = ""  # several groups may have one name; the index tells them apart
+    decision_index: int = 0

@@ -1,0 +1,1 @@
+"""Keeps a machine's processes running: starts, adopts, restarts, ends them."""

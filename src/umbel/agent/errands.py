@@ -1,0 +1,69 @@
+"""Short calls into Flower, each made in a forked child of the nursery, where Flower is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from umbel.flower.control import Connection, Control
+
+
+def _connect(order: Mapping[str, Any]) -> Control:
+    return Control(
+        Connection(order["address"], Path(order["ca"]), Path(order["token_file"])),
+    )
+
+
+def nodes(order: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List the SuperNodes."""
+    return [asdict(node) for node in _connect(order).nodes()]
+
+
+def enrol(order: Mapping[str, Any]) -> dict[str, int]:
+    """Register each site's key under its name, once; gives the node ids by site."""
+    control = _connect(order)
+    known = {(node.name, node.fingerprint): node.node_id for node in control.nodes()}
+    ids: dict[str, int] = {}
+    for site in order["sites"]:
+        node_id = known.get((site["name"], site["fingerprint"]))
+        if node_id is None:
+            node_id = control.register(site["public_pem"].encode(), site["name"])
+        ids[site["name"]] = node_id
+    return ids
+
+
+def expel(order: Mapping[str, Any]) -> list[str]:
+    """Unregister the sites with these fingerprints; gives the names of those that were there."""
+    control = _connect(order)
+    gone = [n for n in control.nodes() if n.fingerprint in set(order["fingerprints"])]
+    for node in gone:
+        control.unregister(node.node_id)
+    return [node.name for node in gone]
+
+
+def runs(order: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List the runs."""
+    return [asdict(run) for run in _connect(order).runs()]
+
+
+def start(order: Mapping[str, Any]) -> dict[str, str]:
+    """Build and submit an app."""
+    run_id, app = _connect(order).start(Path(order["app"]), dict(order["config"]))
+    return {"run_id": str(run_id), "app": app}
+
+
+def stop(order: Mapping[str, Any]) -> bool:
+    """Stop a run; False when it had ended already."""
+    return _connect(order).stop(int(order["run_id"]))
+
+
+ERRANDS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "nodes": nodes,
+    "enrol": enrol,
+    "expel": expel,
+    "runs": runs,
+    "start": start,
+    "stop": stop,
+}

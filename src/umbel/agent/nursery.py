@@ -1,0 +1,250 @@
+"""The parent of all Flower processes: has Flower loaded, forks on request, outlives the daemon.
+
+One request a connection, one line of JSON each way. `spawn` starts a unit, `errand` runs a short call
+in a child that answers for itself. The nursery watches the daemon as the daemon watches the nursery:
+whichever is killed, the other starts it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from umbel.agent import processes
+from umbel.agent.errands import ERRANDS
+from umbel.errors import UmbelError
+from umbel.exec.parent import Parent
+from umbel.exec.settings import ExecSettings
+from umbel.flower import launch
+from umbel.sockets import private_listener
+
+_REQUEST_LIMIT = 1 << 20
+_RESTARTS_PER_MINUTE = 5
+
+
+class Nursery:
+    """Single-threaded: nothing here may block, every wait is in one `select`."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._units: dict[int, Path] = {}  # process id: where to note how it ended
+        self._errands: set[int] = set()
+        self._daemon: tuple[int, list[str]] | None = None  # pidfd, command that starts it again
+        self._restarts: list[float] = []
+        self._stopping = False
+        self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def run(self) -> None:
+        """Serve until told to stop; units live on, that is the point."""
+        signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._stop)
+        while not self._stopping:
+            fds: list[Any] = [self._listener, self._wake]
+            if self._daemon is not None:
+                fds.append(self._daemon[0])
+            readable, _, _ = select.select(fds, [], [])
+            if self._wake in readable:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake, 4096)
+                self._reap()
+            if self._listener in readable:
+                self._answer()
+            if self._daemon is not None and self._daemon[0] in readable:
+                self._restart_daemon()
+
+    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+        self._stopping = True
+
+    def _answer(self) -> None:
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            connection, _ = self._listener.accept()
+            with connection:
+                connection.settimeout(5)
+                with contextlib.suppress(TimeoutError, ValueError, OSError):
+                    self._serve(connection, _read(connection))
+
+    def _serve(self, connection: socket.socket, order: Mapping[str, Any]) -> None:
+        match order.get("op"):
+            case "spawn":
+                _write(connection, self._spawn(order))
+            case "errand":
+                self._send_on_errand(connection, order)
+            case "watch":
+                self._daemon = (os.pidfd_open(int(order["pid"])), list(order["command"]))
+                _write(connection, {"pid": os.getpid()})
+            case "forget":  # the daemon ends because it was told to
+                self._daemon = None
+                self._stopping = bool(order.get("stop"))
+                _write(connection, {})
+
+    def _spawn(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        pid = os.fork()
+        if pid == 0:
+            self._become(order)
+        self._units[pid] = Path(order["exit"])
+        process = processes.identify(pid)
+        return {"pid": pid, "started": process.started if process else 0}
+
+    def _become(self, order: Mapping[str, Any]) -> NoReturn:
+        code: Any = 1
+        try:
+            self._leave()
+            _redirect(Path(order["log"]))
+            os.environ.update(order["env"])
+            os.chdir(order["cwd"])
+            processes.name_self(order["title"])
+            run_unit(order["kind"], order["settings"])
+            code = 0
+        except SystemExit as end:
+            code = end.code
+        except BaseException:
+            import traceback  # noqa: PLC0415  # the unit's log is the only place for it
+
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code if isinstance(code, int) else int(bool(code)))
+
+    def _leave(self, keep: int = -1) -> None:
+        """Give up, in a child, what belongs to the nursery."""
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+        for fd in (int(name) for name in os.listdir("/proc/self/fd")):
+            if fd > 2 and fd != keep:  # noqa: PLR2004  # standard streams stay
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+
+    def _send_on_errand(self, connection: socket.socket, order: Mapping[str, Any]) -> None:
+        pid = os.fork()
+        if pid:
+            self._errands.add(pid)
+            return
+        try:
+            self._leave(keep=connection.fileno())
+            _write(connection, run_errand(order["name"], order["order"]))
+        finally:
+            os._exit(0)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._errands.discard(pid)
+            note = self._units.pop(pid, None)
+            if note is not None:
+                with contextlib.suppress(OSError):
+                    note.write_text(f"{pid} {os.waitstatus_to_exitcode(status)}\n")
+                self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """A child that is neither unit nor errand lost its unit: it goes too."""
+        for pid in processes.children_of(os.getpid()) - self._units.keys() - self._errands:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _restart_daemon(self) -> None:
+        assert self._daemon is not None  # noqa: S101  # the caller looked
+        pidfd, command = self._daemon
+        os.close(pidfd)
+        self._daemon = None
+        now_s = time.monotonic()
+        self._restarts = [at_s for at_s in self._restarts if now_s - at_s < 60]  # noqa: PLR2004
+        if len(self._restarts) < _RESTARTS_PER_MINUTE:
+            self._restarts.append(now_s)
+            pid = os.posix_spawn(command[0], command, os.environ, setsid=True)
+            self._errands.add(pid)
+            self._daemon = (os.pidfd_open(pid), command)
+
+
+def run_unit(kind: str, settings: Mapping[str, Any]) -> None:
+    """Be the unit, in this process, until it ends."""
+    match kind:
+        case "superlink":
+            launch.superlink(settings["argv"], Path(settings["listen"]))
+        case "supernode":
+            launch.supernode(settings["argv"])
+        case "exec":
+            processes.become_subreaper()
+            paths = ("ca", "secret", "flower_home", "runs", "tasks")
+            plain = {n: Path(v) if n in paths else v for n, v in settings.items()}
+            Parent(ExecSettings(**plain)).run()
+        case "program":
+            argv = list(settings["argv"])
+            os.execv(argv[0], argv)  # noqa: S606  # a list, no shell
+        case _:
+            raise ValueError(kind)
+
+
+def run_errand(name: str, order: Mapping[str, Any]) -> dict[str, Any]:
+    """Do the errand; what went wrong is part of the answer."""
+    try:
+        return {"value": ERRANDS[name](order)}
+    except UmbelError as error:
+        return {"problem": error.as_problem()}
+    except OSError as error:
+        return {"problem": {"code": "U214", "detail": f"{name}: {error}", "hint": "umbel doctor"}}
+
+
+def _redirect(log: Path) -> None:
+    fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    os.close(fd)
+    os.close(nothing)
+
+
+def _read(connection: socket.socket) -> dict[str, Any]:
+    data = bytearray()
+    while not data.endswith(b"\n"):
+        piece = connection.recv(65536)
+        if not piece or len(data) > _REQUEST_LIMIT:
+            raise ValueError("not a request")
+        data += piece
+    order: dict[str, Any] = json.loads(data)
+    return order
+
+
+def _write(connection: socket.socket, answer: Mapping[str, Any]) -> None:
+    connection.sendall(json.dumps(answer).encode() + b"\n")
+
+
+def main() -> None:
+    """Load Flower, then serve on the socket given as the only argument."""
+    path = Path(sys.argv[1])
+    processes.name_self("umbel-nursery")
+    processes.become_subreaper()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    launch.preload()
+    import gc  # noqa: PLC0415
+
+    gc.collect()
+    gc.freeze()  # what is loaded stays shared: the collector does not touch it any more
+    listener = private_listener(path)
+    listener.setblocking(False)
+    Nursery(listener).run()
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+
+
+if __name__ == "__main__":
+    main()

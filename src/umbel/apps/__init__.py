@@ -1,0 +1,1 @@
+"""Flower apps: the one that Umbel brings along."""

@@ -1,0 +1,1 @@
+"""A Flower app: federated softmax regression on handwritten digits."""

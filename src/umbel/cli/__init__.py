@@ -1,0 +1,1 @@
+"""The umbel command: parses, calls, shows. Data to stdout, talk to stderr."""

@@ -1,0 +1,62 @@
+"""Which home, which federation."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from umbel.client import Client, NothingRuns
+from umbel.errors import RequestError
+
+if TYPE_CHECKING:
+    from umbel.model.federation import Federation
+
+
+class FederationAmbiguous(RequestError):
+    """There are several federations and none was named."""
+
+    code = "U329"
+
+    def __init__(self, known: list[str]) -> None:
+        super().__init__(
+            f"there are several federations: {', '.join(known)}",
+            hint="say which with --federation NAME, or set UMBEL_FEDERATION",
+        )
+
+
+def home() -> Path:
+    """Find UMBEL_HOME: as set, else where XDG says that data goes."""
+    if chosen := os.environ.get("UMBEL_HOME"):
+        return Path(chosen).expanduser().absolute()
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser().absolute() / "umbel"
+
+
+def client() -> Client:
+    """Speak to the daemon, which is started again if it was killed."""
+    found = Client(home())
+    if not found.running() and found.left_behind():
+        found.start()
+    return found
+
+
+def pick(found: Client, named: str) -> str:
+    """Give the named federation, else the only one."""
+    if named:
+        return named
+    known = [str(f["metadata"]["name"]) for f in found.federations()]
+    if not known:
+        raise NothingRuns
+    if len(known) > 1:
+        raise FederationAmbiguous(known)
+    return known[0]
+
+
+def read_document(file: Path | None) -> Federation:
+    """Read the file; without one, take federation.yaml here, else three local sites."""
+    from umbel.documents import default_federation, load_file
+
+    if file is None and Path("federation.yaml").is_file():
+        file = Path("federation.yaml")
+    return default_federation() if file is None else load_file(file)

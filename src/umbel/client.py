@@ -1,0 +1,219 @@
+"""The engine's verbs, over HTTP on the daemon's socket. Light: the standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from umbel.errors import Relayed, WorldError
+from umbel.files import CannotWrite, ensure_private_folder
+from umbel.sockets import reachable
+
+START_TIMEOUT_S = 30.0
+Json = Any
+
+
+class DaemonFailed(WorldError):
+    """The daemon does not start or does not answer."""
+
+    code = "U225"
+
+    def __init__(self, why: str, log: Path) -> None:
+        super().__init__(f"the Umbel daemon does not answer: {why}", hint=f"its log is {log}")
+
+
+class NothingRuns(WorldError):
+    """No daemon runs, so there is no federation to speak of."""
+
+    code = "U226"
+
+    def __init__(self) -> None:
+        super().__init__("no federation runs here", hint="umbel up starts one")
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("umbel")
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with reachable(self._path) as short:
+            self.sock.connect(short)
+
+
+class Client:
+    """Speaks to the daemon of one home."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._socket = home / "run" / "umbel.sock"
+        self._log = home / "daemon.log"
+
+    def running(self) -> bool:
+        """Whether the daemon answers."""
+        try:
+            self._call("GET", "/v1/version")
+        except NothingRuns:
+            return False
+        return True
+
+    def left_behind(self) -> bool:
+        """Whether a daemon was killed: one that ends properly takes its socket with it."""
+        return self._socket.exists()
+
+    def until_gone(self, timeout_s: float = 5.0) -> None:
+        """Wait for the daemon to leave, which it does after its last federation."""
+        deadline_s = time.monotonic() + timeout_s
+        while time.monotonic() < deadline_s:
+            try:
+                if self.federations():
+                    return
+            except (NothingRuns, DaemonFailed):
+                if not self._socket.exists():
+                    return
+            select.select([], [], [], 0.02)
+
+    def start(self) -> None:
+        """Have a daemon; many may ask at once, one starts."""
+        if self.running():
+            return
+        ensure_private_folder(self.home / "run")
+        process = self._spawn()
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while not self.running():
+            code = process.poll()
+            if code:
+                raise DaemonFailed(self._last_words(), self._log)
+            if time.monotonic() > deadline_s:
+                raise DaemonFailed(f"not ready after {START_TIMEOUT_S:g} s", self._log)
+            select.select([], [], [], 0.01)
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        try:
+            fd = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise CannotWrite(self._log, error) from error
+        with os.fdopen(fd, "ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "umbel.server.daemon", str(self.home)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd="/",
+            )
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(OSError):
+            lines = self._log.read_text(errors="replace").splitlines()
+            return lines[-1] if lines else "it says nothing"
+        return "it left no log"
+
+    def federations(self) -> list[Json]:
+        """Give the declared documents."""
+        found: list[Json] = self._call("GET", "/v1/federations")
+        return found
+
+    def status(self, name: str) -> Json:
+        """Judge what is there now."""
+        return self._call("GET", f"/v1/federations/{quote(name)}")
+
+    def plan(self, name: str, document: str) -> Json:
+        """Say what up would do."""
+        return self._call("POST", f"/v1/federations/{quote(name)}/plan", document)
+
+    def up(self, name: str, document: str, basis: str = "") -> Iterator[Json]:
+        """Make the world as declared; gives progress, then the result."""
+        query = urlencode({"basis": basis} if basis else {})
+        return self._stream("PUT", f"/v1/federations/{quote(name)}?{query}", document)
+
+    def scale(self, name: str, group: str, count: int) -> Iterator[Json]:
+        """Change the number of sites of a group."""
+        order = json.dumps({"group": group, "count": count})
+        return self._stream("POST", f"/v1/federations/{quote(name)}/scale", order)
+
+    def down(self, name: str, *, keep_data: bool) -> Iterator[Json]:
+        """End the federation."""
+        query = urlencode({"keep_data": int(keep_data)})
+        return self._stream("DELETE", f"/v1/federations/{quote(name)}?{query}")
+
+    def runs(self, name: str) -> list[Json]:
+        """List the runs."""
+        found: list[Json] = self._call("GET", f"/v1/federations/{quote(name)}/runs")
+        return found
+
+    def run(self, name: str, app: Path, config: Mapping[str, Any]) -> Json:
+        """Submit an app."""
+        order = json.dumps({"app": str(app), "config": dict(config)})
+        return self._call("POST", f"/v1/federations/{quote(name)}/runs", order)
+
+    def get_run(self, name: str, run: str) -> Json:
+        """Give one run."""
+        return self._call("GET", _run_path(name, run))
+
+    def events(self, name: str, run: str) -> Iterator[Json]:
+        """Give a run's events until it ends."""
+        return self._stream("GET", _run_path(name, run) + "/events")
+
+    def logs(self, name: str, run: str, *, site: str, follow: bool) -> Iterator[Json]:
+        """Give a run's log lines."""
+        query = urlencode({"site": site, "follow": int(follow)})
+        return self._stream("GET", f"{_run_path(name, run)}/logs?{query}")
+
+    def stop(self, name: str, run: str) -> Json:
+        """Stop a run."""
+        return self._call("POST", _run_path(name, run) + "/stop")
+
+    def files(self, name: str, run: str) -> list[str]:
+        """List what a run left."""
+        found: list[str] = self._call("GET", _run_path(name, run) + "/files")
+        return found
+
+    def _request(self, method: str, path: str, body: str | None) -> http.client.HTTPResponse:
+        connection = _Connection(self._socket)
+        try:
+            connection.request(method, path, body)
+            response = connection.getresponse()
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            raise NothingRuns from None
+        except (OSError, http.client.HTTPException) as error:
+            raise DaemonFailed(str(error) or type(error).__name__, self._log) from error
+        if response.status >= 400:  # noqa: PLR2004
+            raise self._problem(response)
+        return response
+
+    def _problem(self, response: http.client.HTTPResponse) -> WorldError | Relayed:
+        try:
+            return Relayed(json.loads(response.read()))
+        except ValueError:
+            return DaemonFailed(f"answer {response.status}", self._log)
+
+    def _call(self, method: str, path: str, body: str | None = None) -> Json:
+        return json.loads(self._request(method, path, body).read())
+
+    def _stream(self, method: str, path: str, body: str | None = None) -> Iterator[Json]:
+        response = self._request(method, path, body)
+        try:
+            for line in response:
+                item = json.loads(line)
+                if "problem" in item:
+                    raise Relayed(item["problem"])
+                yield item
+        except http.client.HTTPException as error:
+            raise DaemonFailed(str(error) or type(error).__name__, self._log) from error
+
+
+def _run_path(name: str, run: str) -> str:
+    return f"/v1/federations/{quote(name)}/runs/{quote(run)}"

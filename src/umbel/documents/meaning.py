@@ -1,0 +1,195 @@
+"""What is well-formed and still cannot be meant: checks over several fields.
+
+They work on the tree, not on the model, so that a slip elsewhere does not hide them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from umbel.documents.nodes import (
+    Mapping,
+    Node,
+    Scalar,
+    child,
+    items_at,
+    key_mark,
+    nearest_mark,
+    text_at,
+)
+from umbel.documents.problems import DocumentInvalid, Kind, Path, Problem, Text, quoted, shown
+from umbel.documents.shape import read_part
+from umbel.documents.words import either
+from umbel.model.federation import Target
+from umbel.model.placement import Placement
+from umbel.model.unit import HUB
+
+
+class DuplicateGroup(DocumentInvalid):
+    """Two groups have the same name."""
+
+    code = "U134"
+
+
+class DuplicateSite(DocumentInvalid):
+    """Two sites have the same name."""
+
+    code = "U135"
+
+
+class DuplicateUser(DocumentInvalid):
+    """Two users have the same name."""
+
+    code = "U136"
+
+
+class DuplicatePort(DocumentInvalid):
+    """Two of the gate's ports are the same."""
+
+    code = "U137"
+
+
+class ReservedName(DocumentInvalid):
+    """A site has a name that Umbel uses itself."""
+
+    code = "U138"
+
+
+class KeyNotForTarget(DocumentInvalid):
+    """A group has a key that means nothing on its target."""
+
+    code = "U139"
+
+
+class HubCannotJoin(DocumentInvalid):
+    """The SuperLink is declared on a target that cannot host it."""
+
+    code = "U140"
+
+
+class PlacementImpossible(DocumentInvalid):
+    """No site can ever satisfy the placement."""
+
+    code = "U141"
+
+
+_FITS: dict[str, tuple[Target, str]] = {
+    "sites": (Target.LOCAL, "remove it; placement.numberOfClusters limits how many are used"),
+    "zones": (Target.OPENNEBULA, "remove it; placement chooses sites by label on every target"),
+    "cardinality": (
+        Target.OPENNEBULA,
+        "remove it; placement.numberOfClusters limits how many are used",
+    ),
+}
+
+
+def senseless(root: Mapping, text: Text) -> list[Problem]:
+    """Find everything that cannot be meant."""
+    return [problem for check in _CHECKS for problem in check(root, text)]
+
+
+def _groups(root: Mapping) -> Iterator[tuple[Path, Node]]:
+    for n, group in enumerate(items_at(root, "spec", "groups")):
+        yield ("spec", "groups", n), group
+
+
+def _repeated(
+    root: Mapping, text: Text, kind: Kind, what: str, paths: Iterable[Path]
+) -> Iterator[Problem]:
+    """Report every path whose value another path had before."""
+    seen: dict[str | int, Path] = {}
+    for path in paths:
+        node = child(root, *path)
+        if not isinstance(node, Scalar) or not isinstance(node.value, str | int):
+            continue
+        first = seen.setdefault(node.value, path)
+        if first is not path:
+            line = key_mark(root, first).line
+            fact = f"the {what} {quoted(node.raw)} is taken, first in line {line}"
+            yield text.problem(
+                kind, fact, f"give one of them another {what}", at=node.mark, path=path
+            )
+
+
+def _group_names(root: Mapping, text: Text) -> Iterator[Problem]:
+    paths = [(*path, "name") for path, _ in _groups(root)]
+    return _repeated(root, text, DuplicateGroup, "group name", paths)
+
+
+def _site_paths(root: Mapping) -> Iterator[Path]:
+    for path, group in _groups(root):
+        for n, _ in enumerate(items_at(group, "sites")):
+            yield (*path, "sites", n, "name")
+
+
+def _site_names(root: Mapping, text: Text) -> Iterator[Problem]:
+    return _repeated(root, text, DuplicateSite, "site name", _site_paths(root))
+
+
+def _user_names(root: Mapping, text: Text) -> Iterator[Problem]:
+    users = items_at(root, "spec", "security", "users")
+    paths: list[Path] = [("spec", "security", "users", n, "name") for n, _ in enumerate(users)]
+    return _repeated(root, text, DuplicateUser, "user name", paths)
+
+
+def _port_numbers(root: Mapping, text: Text) -> Iterator[Problem]:
+    ports: list[Path] = [("spec", "superlink", "ports", p) for p in ("fleet", "control", "runtime")]
+    return _repeated(root, text, DuplicatePort, "port", ports)
+
+
+def _reserved_names(root: Mapping, text: Text) -> Iterator[Problem]:
+    for path in _site_paths(root):
+        node = child(root, *path)
+        if isinstance(node, Scalar) and node.value == HUB:
+            fact = f"the site name {quoted(HUB)} is reserved for the place where the SuperLink runs"
+            yield text.problem(ReservedName, fact, "choose another name", at=node.mark, path=path)
+
+
+def _keys_fit_targets(root: Mapping, text: Text) -> Iterator[Problem]:
+    for path, group in _groups(root):
+        on = (text_at(group, "on") or Target.LOCAL) if isinstance(group, Mapping) else ""
+        for key, (target, hint) in _FITS.items():
+            if on in list(Target) and on != target and child(group, key) is not None:
+                here = (*path, key)
+                fact = f'"{key}" is only for groups on {target}, and this one is on {on}'
+                yield text.problem(KeyNotForTarget, fact, hint, at=key_mark(root, here), path=here)
+
+
+def _hub_is_hosted(root: Mapping, text: Text) -> Iterator[Problem]:
+    path = ("spec", "superlink", "on")
+    node = child(root, *path)
+    if isinstance(node, Scalar) and node.value == Target.JOIN:
+        hosts = either([t for t in Target if t is not Target.JOIN])
+        fact = "the SuperLink cannot join: it is what others join"
+        yield text.problem(HubCannotJoin, fact, f"choose {hosts}", at=node.mark, path=path)
+
+
+def _placements(root: Mapping, text: Text) -> Iterator[Problem]:
+    for path, group in _groups(root):
+        node = child(group, "placement")
+        placement = read_part(Placement, node) if isinstance(node, Mapping) else None
+        for fact, hint, below in _flaws(placement) if placement else ():
+            here = (*path, "placement", *below)
+            at = nearest_mark(root, here)
+            yield text.problem(PlacementImpossible, fact, hint, at=at, path=here)
+
+
+def _flaws(placement: Placement) -> list[tuple[str, str, Path]]:
+    """Ask the placement rules, which are loaded only for a document that has a placement."""
+    if placement == Placement():
+        return []
+    from umbel.placement.validate import check  # noqa: PLC0415  # it brings CEL, which is slow
+
+    return [(shown(flaw.fact), shown(flaw.hint), flaw.path) for flaw in check(placement)]
+
+
+_CHECKS: Sequence[Callable[[Mapping, Text], Iterable[Problem]]] = (
+    _group_names,
+    _site_names,
+    _user_names,
+    _port_numbers,
+    _reserved_names,
+    _keys_fit_targets,
+    _hub_is_hosted,
+    _placements,
+)

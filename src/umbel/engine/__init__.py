@@ -1,0 +1,1 @@
+"""Decisions meet effects here, and nowhere else."""

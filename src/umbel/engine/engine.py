@@ -1,0 +1,314 @@
+"""Look, place, render, diff; then apply in stages and judge."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from umbel import __version__
+from umbel.errors import RequestError, UmbelError, WorldError
+from umbel.flower import versions
+from umbel.model.federation import Federation, Target
+from umbel.model.plan import Action, Plan, Step
+from umbel.model.site import Verdict
+from umbel.model.status import FederationStatus, NodeSeen, RunStatus
+from umbel.model.unit import HUB, STAGES, Health, Kind, Present, Sighting, Unit
+from umbel.placement.engine import place
+from umbel.planning import diff, health, render
+from umbel.ports import Allotment, Flower, Progress, Store
+from umbel.ports import Target as TargetPort
+
+READY_TIMEOUT_S = 120.0
+LOOK_AGAIN_S = 0.05
+GIVE_UP_AFTER = 3  # starts of a hub unit that ended at once
+
+
+class PlanOutdated(RequestError):
+    """The world has changed since the plan was made."""
+
+    code = "U320"
+
+    def __init__(self, federation: str) -> None:
+        super().__init__(
+            f"{federation} has changed since this plan was made",
+            hint="make a new plan and look at it: umbel plan",
+        )
+
+
+class FederationUnknown(RequestError):
+    """There is no federation of that name."""
+
+    code = "U321"
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        there = f"there are: {', '.join(known)}" if known else "there is none yet"
+        super().__init__(f"there is no federation {name!r} here; {there}", hint="umbel up -f FILE")
+
+
+class GroupUnknown(RequestError):
+    """The federation has no such group."""
+
+    code = "U322"
+
+    def __init__(self, group: str, known: Sequence[str]) -> None:
+        super().__init__(f"there is no group {group!r}", hint=f"groups: {', '.join(known)}")
+
+
+class TargetNotHere(RequestError):
+    """The document names a target that this version cannot serve."""
+
+    code = "U323"
+
+    def __init__(self, target: str) -> None:
+        super().__init__(
+            f"target {target!r} cannot be served by this version",
+            hint="groups and superlink with `on: local` can",
+        )
+
+
+class UnitFailed(WorldError):
+    """A part does not come up."""
+
+    code = "U222"
+
+    def __init__(self, unit: str, message: str) -> None:
+        super().__init__(f"{unit} does not come up: {message}", hint="umbel doctor; umbel status")
+
+
+class NotReady(WorldError):
+    """The federation is not ready in time."""
+
+    code = "U223"
+
+    def __init__(self, federation: str, message: str) -> None:
+        super().__init__(
+            f"{federation} is not ready after {READY_TIMEOUT_S:g} s: {message}",
+            hint="umbel status -o wide tells what is missing; umbel doctor looks for causes",
+        )
+
+
+class CannotLook(WorldError):
+    """What is there could not be seen, so nothing was changed."""
+
+    code = "U224"
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        first = steps[0]
+        super().__init__(f"{first.unit}: {first.reason}", hint="nothing was changed; try again")
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    wanted: Mapping[str, Unit]
+    verdicts: tuple[Verdict, ...]
+    plan: Plan
+
+
+class Engine:
+    """One engine serves every federation of its target."""
+
+    def __init__(self, store: Store, target: TargetPort, flower: Flower) -> None:
+        self._store = store
+        self._target = target
+        self._flower = flower
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._progressing: set[str] = set()
+
+    async def plan(self, federation: Federation) -> Plan:
+        """Say what apply would do. Changes nothing."""
+        return (await self._decide(federation, self._store.allotment(federation.name))).plan
+
+    async def apply(self, federation: Federation, progress: Progress, basis: str = "") -> Plan:
+        """Make the world as declared; returns when the federation takes runs."""
+        versions.require(federation.spec.runtime.flower)
+        async with self._locks.setdefault(federation.name, asyncio.Lock()):
+            before = await self.plan(federation)
+            if basis and basis != before.basis:
+                raise PlanOutdated(federation.name)
+            if before.blind:
+                raise CannotLook(before.blind)
+            self._progressing.add(federation.name)
+            try:
+                return await self._apply(federation, progress)
+            finally:
+                self._progressing.discard(federation.name)
+
+    async def _apply(self, federation: Federation, progress: Progress) -> Plan:
+        sites = [s for v in (await self._verdicts(federation)).values() for s in _chosen(v)]
+        allotment = await self._target.allot(federation, sites)
+        decision = await self._decide(federation, allotment)
+        self._store.save_federation(federation)
+        progress("identity: CA, certificates, keys")
+        await self._target.prepare(federation)
+        changes = decision.plan.changes
+        gone = [step.unit for step in changes if step.action is Action.REMOVE]
+        if gone:
+            progress(f"removing {len(gone)} units")
+            await self._target.remove(federation.name, gone)
+        new = {s.unit: decision.wanted[s.unit] for s in changes if s.action is not Action.REMOVE}
+        for number, kinds in enumerate(STAGES):
+            stage = [unit for unit in diff.in_order(new) if unit.kind in kinds]
+            if stage:
+                progress(_stage_words(stage))
+                await self._target.ensure(stage)
+            if number == 0:
+                await self._until_hub_ready(federation.name, decision.wanted)
+        if sites:
+            progress(f"waiting for {len(sites)} sites to report")
+        await self._until_ready(federation, decision, progress)
+        return decision.plan
+
+    async def _until_hub_ready(self, name: str, wanted: Mapping[str, Unit]) -> None:
+        hub = {n: u for n, u in wanted.items() if u.kind in (Kind.SUPERLINK, Kind.GATE)}
+        deadline_s = time.monotonic() + READY_TIMEOUT_S
+        while True:
+            seen = await self._target.observe(name)
+            if diff.all_ready(hub, seen):
+                return
+            _raise_if_failed(hub, seen)
+            if time.monotonic() > deadline_s:
+                raise NotReady(name, "the hub does not answer")
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def _until_ready(
+        self, federation: Federation, decision: _Decision, progress: Progress
+    ) -> None:
+        deadline_s = time.monotonic() + READY_TIMEOUT_S
+        online = -1
+        while True:
+            world = await self._world(federation.name, decision.wanted)
+            conditions = health.judge(world)
+            if conditions[0].status == "True":
+                return
+            now_online = len(health.online_sites(world))
+            if now_online != online:
+                online = now_online
+                progress(f"sites online: {online}")
+            _raise_if_failed(decision.wanted, world.seen)
+            if time.monotonic() > deadline_s:
+                raise NotReady(federation.name, conditions[0].message)
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def down(self, name: str, *, keep_data: bool) -> None:
+        """End everything of the federation."""
+        self._known(name)
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            await self._target.destroy(name, keep_data=keep_data)
+            self._store.forget_federation(name, keep_allotment=keep_data)
+
+    async def status(self, name: str) -> FederationStatus:
+        """Judge what is there now."""
+        federation = self._known(name)
+        allotment = self._store.allotment(name)
+        decision = await self._decide(federation, allotment)
+        world = await self._world(name, decision.wanted)
+        conditions = health.judge(world)
+        groups = {
+            site.name: group.name
+            for group in federation.spec.groups
+            for site in render.declared_sites(group)
+        }
+        return FederationStatus(
+            name=name,
+            phase=health.phase(conditions, progressing=name in self._progressing),
+            endpoint=_endpoints(federation, allotment),
+            versions={"umbel": __version__, "flower": versions.installed()},
+            conditions=conditions,
+            sites=health.site_statuses(world, decision.verdicts, groups, str(Target.LOCAL)),
+            certificates=tuple(world.certificates),
+            runs=await self._runs(name),
+        )
+
+    def known(self) -> Mapping[str, Federation]:
+        """Give the declared federations."""
+        return self._store.federations()
+
+    def _known(self, name: str) -> Federation:
+        known = self._store.federations()
+        if name not in known:
+            raise FederationUnknown(name, list(known))
+        return known[name]
+
+    async def _decide(self, federation: Federation, allotment: Allotment) -> _Decision:
+        by_group = await self._verdicts(federation)
+        chosen = {group: _chosen(verdicts) for group, verdicts in by_group.items()}
+        wanted = render.render(federation, chosen, allotment)
+        verdicts = tuple(v for group in by_group.values() for v in group)
+        seen = await self._target.observe(federation.name)
+        return _Decision(wanted, verdicts, diff.diff(federation.name, wanted, seen, verdicts))
+
+    async def _verdicts(self, federation: Federation) -> dict[str, tuple[Verdict, ...]]:
+        for target in (federation.spec.superlink.on, *(g.on for g in federation.spec.groups)):
+            if target is not Target.LOCAL:
+                raise TargetNotHere(str(target))
+        sites = {site.name: site for site in await self._target.sites(federation)}
+        seen = await self._target.observe(federation.name)
+        running = {s.site for s in seen.values() if isinstance(s, Present)} - {HUB}
+        verdicts = {}
+        for group in federation.spec.groups:
+            own = [sites[declared.name] for declared in render.declared_sites(group)]
+            verdicts[group.name] = place(
+                group.placement, own, now_s=time.time(), previous=running & {s.name for s in own}
+            )
+        return verdicts
+
+    async def _world(self, name: str, wanted: Mapping[str, Unit]) -> health.World:
+        seen = await self._target.observe(name)
+        nodes: Sequence[NodeSeen] | None = None
+        why = "the hub does not answer"
+        if _hub_answers(seen):
+            try:
+                nodes = await self._flower.nodes(name)
+            except UmbelError as error:
+                why = error.fact
+        return health.World(
+            wanted=wanted,
+            seen=seen,
+            nodes=nodes,
+            nodes_why=why,
+            certificates=await self._target.certificates(name),
+            fingerprints=self._target.fingerprints(name),
+        )
+
+    async def _runs(self, name: str) -> tuple[RunStatus, ...] | None:
+        try:
+            return tuple(await self._flower.runs(name))
+        except UmbelError:
+            return None
+
+
+def _chosen(verdicts: Sequence[Verdict]) -> list[str]:
+    return [verdict.site for verdict in verdicts if verdict.chosen]
+
+
+def _hub_answers(seen: Mapping[str, Sighting]) -> bool:
+    gate = seen.get(f"{HUB}/{Kind.GATE}")
+    link = seen.get(f"{HUB}/{Kind.SUPERLINK}")
+    return all(isinstance(s, Present) and s.health is Health.READY for s in (gate, link))
+
+
+def _raise_if_failed(wanted: Mapping[str, Unit], seen: Mapping[str, Sighting]) -> None:
+    """A hub unit that ends again and again will not come up by waiting."""
+    for name, unit in wanted.items():
+        sighting = seen.get(name)
+        hub = unit.kind in (Kind.SUPERLINK, Kind.GATE, Kind.SERVER_EXEC)
+        if hub and isinstance(sighting, Present) and sighting.health is Health.FAILING:
+            if f"start {GIVE_UP_AFTER} " in sighting.message:
+                raise UnitFailed(name, sighting.message)
+
+
+def _stage_words(stage: Sequence[Unit]) -> str:
+    kinds = sorted({str(unit.kind) for unit in stage})
+    return f"starting {len(stage)} units: {', '.join(kinds)}"
+
+
+def _endpoints(federation: Federation, allotment: Allotment) -> dict[str, str]:
+    host = federation.spec.superlink.endpoint
+    ports = allotment.ports
+    return {
+        "fleet": f"{host}:{ports.get('fleet', 0)}",
+        "control": f"{host}:{ports.get('control', 0)}",
+        "runtime": f"127.0.0.1:{ports.get('runtime', 0)}",
+    }

@@ -1,0 +1,27 @@
+"""What an executor needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ExecSettings:
+    """One executor serves one Runtime API: the hub's or a site's."""
+
+    site: str
+    address: str  # of the Runtime API
+    ca: Path
+    secret: Path  # what SuperExec proves itself with
+    flower_home: Path
+    runs: Path  # one folder a run: log, events, what the app wrote
+    tasks: Path  # one file a task that runs now
+    warm: bool = True
+    poll_s: float = 1.0
+    task_timeout_s: float = 86_400.0
+
+
+def run_folder(settings: ExecSettings, run_id: int) -> Path:
+    """Give the run's folder, which need not exist."""
+    return settings.runs / str(run_id)

@@ -1,0 +1,1 @@
+"""The only door to Flower. Nothing is imported here, so that reading a table costs nothing."""

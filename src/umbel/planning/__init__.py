@@ -1,0 +1,1 @@
+"""Pure decisions: what must exist, what to do, how it does."""

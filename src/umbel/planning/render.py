@@ -1,0 +1,111 @@
+"""From a document and its chosen sites to the units that must exist."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from umbel.model.federation import DeclaredSite, Federation, Group, Role
+from umbel.model.site import Site, TaintSeen
+from umbel.model.unit import HUB, Kind, Unit
+from umbel.ports import Allotment
+
+OWNER = "owner"  # the user who declared the federation; always an admin
+
+
+def declared_sites(group: Group) -> tuple[DeclaredSite, ...]:
+    """Name the sites of a local group: those declared, or GROUP-1, GROUP-2, …"""
+    if isinstance(group.sites, int):
+        return tuple(
+            DeclaredSite(name=f"{group.name}-{number}") for number in range(1, group.sites + 1)
+        )
+    return group.sites
+
+
+def as_site(declared: DeclaredSite, target: str) -> Site:
+    """Describe a declared site as placement sees it."""
+    return Site(
+        name=declared.name,
+        target=target,
+        cluster_set=declared.cluster_set,
+        labels=declared.labels,
+        claims=declared.claims,
+        taints=tuple(TaintSeen(t.key, t.value, t.effect) for t in declared.taints),
+        allocatable_cpu=declared.allocatable.cpu,
+        allocatable_memory=declared.allocatable.memory,
+        capacity_cpu=declared.allocatable.cpu,
+        capacity_memory=declared.allocatable.memory,
+        gpu=declared.allocatable.gpu,
+        scores=declared.scores,
+    )
+
+
+def users(federation: Federation) -> dict[str, str]:
+    """List who may speak to the Control API: the owner, and those in the document."""
+    listed = {user.name: str(user.role) for user in federation.spec.security.users}
+    return {OWNER: str(Role.ADMIN), **listed}
+
+
+def partition_count(group: Group, chosen: Collection[str], partitions: Mapping[str, int]) -> int:
+    """Say how many partitions there are: as declared, else enough for the highest id in use."""
+    highest = max((partitions[s] for s in chosen if s in partitions), default=-1)
+    return max(group.data.partitions or 0, highest + 1)
+
+
+def render(
+    federation: Federation, chosen: Mapping[str, Collection[str]], allotment: Allotment
+) -> dict[str, Unit]:
+    """List the units that must exist, by name. `chosen` holds the sites of each group."""
+    units = [*_hub(federation, allotment)]
+    everybody = [site for sites in chosen.values() for site in sites]
+    for group in federation.spec.groups:
+        count = partition_count(group, everybody, allotment.partitions)
+        for site in chosen.get(group.name, ()):
+            units += _site(federation, group, site, count, allotment)
+    return {unit.name: unit for unit in units}
+
+
+def _hub(federation: Federation, allotment: Allotment) -> list[Unit]:
+    spec, name = federation.spec, federation.name
+    link = spec.superlink
+    gate = {
+        "endpoint": link.endpoint,
+        "listen": link.listen,
+        "names": sorted({link.endpoint, *link.alternative_names}),
+        "ports": {door: allotment.ports.get(door, 0) for door in ("fleet", "control", "runtime")},
+        "users": users(federation),
+    }
+    return [
+        Unit(name, HUB, Kind.SUPERLINK, {}),
+        Unit(name, HUB, Kind.GATE, gate),
+        Unit(name, HUB, Kind.SERVER_EXEC, _exec(federation, allotment.ports.get("runtime", 0))),
+    ]
+
+
+def _site(
+    federation: Federation, group: Group, site: str, count: int, allotment: Allotment
+) -> list[Unit]:
+    config: dict[str, object] = {**group.data.node_config}
+    if group.data.host_path is not None:
+        config["data-path"] = group.data.host_path
+    if site in allotment.partitions:
+        config |= {"partition-id": allotment.partitions[site], "num-partitions": count}
+    port = allotment.ports.get(f"site/{site}", 0)
+    supernode = {
+        "group": group.name,
+        "fleet": f"{federation.spec.superlink.endpoint}:{allotment.ports.get('fleet', 0)}",
+        "runtime_port": port,
+        "node_config": config,
+    }
+    return [
+        Unit(federation.name, site, Kind.SUPERNODE, supernode),
+        Unit(federation.name, site, Kind.CLIENT_EXEC, _exec(federation, port)),
+    ]
+
+
+def _exec(federation: Federation, port: int) -> dict[str, object]:
+    runtime = federation.spec.runtime
+    return {
+        "runtime_port": port,
+        "warm": runtime.exec == "warm",
+        "task_timeout_s": runtime.task_timeout_seconds,
+    }

@@ -1,0 +1,1 @@
+"""The daemon: the engine behind an HTTP API on a Unix socket."""

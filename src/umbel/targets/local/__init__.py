@@ -1,0 +1,1 @@
+"""Sites on this machine: the embedded default."""

@@ -1,0 +1,64 @@
+"""Asks the SuperLinks of this machine, through their gates, by the nursery's children."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from umbel.agent.nursery_client import NurseryClient
+from umbel.identity.node_keys import NodeKey
+from umbel.identity.tokens import path_of
+from umbel.model.status import NodeSeen, RunStatus
+from umbel.planning.render import OWNER
+from umbel.ports import Store
+from umbel.targets.local.layout import Layout
+
+
+class LocalFlower:
+    """Speaks as the owner."""
+
+    def __init__(self, home: Path, store: Store, nursery: NurseryClient) -> None:
+        self._home = home
+        self._store = store
+        self._nursery = nursery
+
+    async def _errand(self, name: str, federation: str, **order: Any) -> Any:
+        layout = Layout(self._home, federation)
+        port = self._store.allotment(federation).ports.get("control", 0)
+        connection = {
+            "address": f"127.0.0.1:{port}",
+            "ca": str(layout.bundle),
+            "token_file": str(path_of(layout.tokens, OWNER)),
+        }
+        return await self._nursery.errand(name, {**connection, **order})
+
+    async def nodes(self, federation: str) -> Sequence[NodeSeen]:
+        """List the SuperNodes."""
+        return [NodeSeen(**node) for node in await self._errand("nodes", federation)]
+
+    async def runs(self, federation: str) -> Sequence[RunStatus]:
+        """List the runs, newest first."""
+        return [RunStatus(**run) for run in await self._errand("runs", federation)]
+
+    async def start(self, federation: str, app: Path, config: Mapping[str, Any]) -> RunStatus:
+        """Build and submit an app."""
+        made = await self._errand("start", federation, app=str(app), config=dict(config))
+        return RunStatus(run_id=made["run_id"], app=made["app"], status="pending")
+
+    async def stop(self, federation: str, run_id: str) -> bool:
+        """Stop a run; False when it had ended already."""
+        return bool(await self._errand("stop", federation, run_id=run_id))
+
+    async def enrol(self, federation: str, keys: Mapping[str, NodeKey]) -> Mapping[str, int]:
+        """Register the sites' keys; gives the node ids."""
+        sites = [
+            {"name": n, "public_pem": k.public_pem.decode(), "fingerprint": k.fingerprint}
+            for n, k in keys.items()
+        ]
+        ids: Mapping[str, int] = await self._errand("enrol", federation, sites=sites)
+        return ids
+
+    async def expel(self, federation: str, fingerprints: Sequence[str]) -> None:
+        """Shut these keys out for ever."""
+        await self._errand("expel", federation, fingerprints=list(fingerprints))

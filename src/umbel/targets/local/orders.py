@@ -1,0 +1,102 @@
+"""From a unit to the order that the nursery carries out. Pure."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from umbel.flower import commands
+from umbel.identity.node_keys import PRIVATE
+from umbel.model.unit import HUB, Kind, Unit
+from umbel.targets.local.layout import Layout
+
+POLL_S = 1.0
+
+
+def order(home: Path, unit: Unit) -> dict[str, Any]:
+    """Describe the process that the unit becomes."""
+    layout = Layout(home, unit.federation)
+    place = layout.place(unit.site)
+    kind, settings = _program(layout, unit)
+    return {
+        "kind": kind,
+        "settings": settings,
+        "log": str(layout.log(unit.site, unit.kind)),
+        "exit": str(layout.exit_note(unit.site, unit.kind)),
+        "env": commands.environment(place / "flower", layout.bundle),
+        "cwd": str(place),
+        "title": f"{unit.kind}:{unit.site}",
+    }
+
+
+def _program(layout: Layout, unit: Unit) -> tuple[str, dict[str, Any]]:
+    match unit.kind:
+        case Kind.SUPERLINK:
+            argv = commands.superlink_argv(
+                tls=_tls(layout, HUB),
+                database=layout.database,
+                superexec_secret=layout.secret(HUB),
+            )
+            return "superlink", {"argv": argv, "listen": str(layout.superlink_socket)}
+        case Kind.GATE:
+            argv = (sys.executable, "-m", "umbel.gate", str(layout.gate_config))
+            return "program", {"argv": argv}
+        case Kind.SUPERNODE:
+            return "supernode", {"argv": _supernode(layout, unit)}
+        case Kind.SERVER_EXEC | Kind.CLIENT_EXEC:
+            return "exec", _exec(layout, unit)
+
+
+def _supernode(layout: Layout, unit: Unit) -> tuple[str, ...]:
+    config = cast("Mapping[str, commands.Scalar]", unit.settings["node_config"])
+    return commands.supernode_argv(
+        fleet=str(unit.settings["fleet"]),
+        ca=layout.bundle,
+        key=layout.place(unit.site) / PRIVATE,
+        runtime_port=cast("int", unit.settings["runtime_port"]),
+        tls=_tls(layout, unit.site),
+        superexec_secret=layout.secret(unit.site),
+        node_config=config,
+    )
+
+
+def _exec(layout: Layout, unit: Unit) -> dict[str, Any]:
+    place = layout.place(unit.site)
+    return {
+        "site": unit.site,
+        "address": f"127.0.0.1:{unit.settings['runtime_port']}",
+        "ca": str(layout.bundle),
+        "secret": str(layout.secret(unit.site)),
+        "flower_home": str(place / "flower"),
+        "runs": str(layout.runs(unit.site)),
+        "tasks": str(place / "tasks"),
+        "warm": unit.settings["warm"],
+        "poll_s": POLL_S,
+        "task_timeout_s": unit.settings["task_timeout_s"],
+    }
+
+
+def _tls(layout: Layout, site: str) -> commands.Tls:
+    place = layout.place(site)
+    return commands.Tls(layout.bundle, place / "server.crt", place / "server.key")
+
+
+def gate_config(layout: Layout, unit: Unit) -> dict[str, Any]:
+    """Say what the gate is told."""
+    ports = cast("Mapping[str, int]", unit.settings["ports"])
+    hosts = {
+        "fleet": unit.settings["listen"],
+        "control": unit.settings["listen"],
+        "runtime": "127.0.0.1",
+    }
+    hub = layout.place(HUB)
+    return {
+        "doors": [{"api": api, "host": host, "port": ports[api]} for api, host in hosts.items()],
+        "tls": {"certificate": str(hub / "server.crt"), "key": str(hub / "server.key")},
+        "upstream": str(layout.superlink_socket),
+        "users": str(layout.gate_users),
+        "sites": str(layout.roster),
+        "audit": str(layout.audit),
+    }

@@ -1,0 +1,1 @@
+"""The ClientApp of one partition raises; the others go on."""

@@ -1,0 +1,1 @@
+"""The ClientApp of one partition ends its process without a word."""

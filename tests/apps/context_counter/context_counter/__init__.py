@@ -1,0 +1,1 @@
+"""Counts its calls in context.state."""

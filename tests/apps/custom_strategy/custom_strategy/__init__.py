@@ -1,0 +1,1 @@
+"""A strategy of its own, which saves its model itself."""

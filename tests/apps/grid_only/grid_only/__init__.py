@@ -1,0 +1,1 @@
+"""No strategy: messages are sent and received by hand."""

@@ -1,0 +1,1 @@
+"""Every ClientApp starts a child process and waits for it for ever."""

@@ -1,0 +1,1 @@
+"""The ClientApp imports a package that nobody has."""

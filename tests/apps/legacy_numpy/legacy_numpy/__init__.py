@@ -1,0 +1,1 @@
+"""The older API: NumPyClient, client_fn, server_fn."""

@@ -1,0 +1,1 @@
+"""Message API, NumPy only; the final weights can be computed by hand."""

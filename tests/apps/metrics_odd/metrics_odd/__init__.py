@@ -1,0 +1,1 @@
+"""Metrics with odd names and values, and no accuracy."""

@@ -1,0 +1,1 @@
+"""Prints thousands of lines on both sides."""

@@ -1,0 +1,1 @@
+"""The ServerApp raises after round 1."""
