@@ -73,16 +73,20 @@ class Client:
         """Whether a daemon was killed: one that ends properly takes its socket with it."""
         return self._socket.exists()
 
-    def until_gone(self, timeout_s: float = 5.0) -> None:
-        """Wait for the daemon to leave, which it does after its last federation."""
+    def pids(self) -> list[int]:
+        """Give the processes that leave with the last federation: the daemon and the nursery."""
+        found: list[int] = self._call("GET", "/v1/version")["pids"]
+        return found
+
+    def until_gone(self, pids: list[int], timeout_s: float = 5.0) -> None:
+        """Wait for the daemon's processes to leave, unless there is a federation left."""
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s:
-            try:
+            with contextlib.suppress(NothingRuns, DaemonFailed):
                 if self.federations():
                     return
-            except (NothingRuns, DaemonFailed):
-                if not self._socket.exists():
-                    return
+            if not any(Path(f"/proc/{pid}").exists() for pid in pids):
+                return
             select.select([], [], [], 0.02)
 
     def start(self) -> None:

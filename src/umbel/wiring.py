@@ -54,4 +54,3 @@ def build_looker(home: Path) -> Engine:
 def daemon_command(home: Path) -> list[str]:
     """Say how the daemon of this home is started."""
     return [sys.executable, "-m", "umbel.server.daemon", str(home)]
-

@@ -13,7 +13,7 @@ def delay_s(failures: int) -> float:
     A SuperNode that was killed is refused until the SuperLink takes it for gone, up to 60 s later:
     waits of at most 15 s outlast that.
     """
-    return min(FIRST_S * 2 ** max(failures - 1, 0), LONGEST_S)
+    return min(FIRST_S * 2.0 ** min(max(failures - 1, 0), 16), LONGEST_S)
 
 
 def failures_after(failures: int, lifetime_s: float) -> int:

@@ -24,7 +24,7 @@ from umbel.agent import processes
 from umbel.agent.errands import ERRANDS
 from umbel.errors import UmbelError
 from umbel.exec.parent import Parent
-from umbel.exec.settings import ExecSettings
+from umbel.exec.settings import from_json
 from umbel.flower import launch
 from umbel.sockets import private_listener
 
@@ -83,6 +83,8 @@ class Nursery:
             case "watch":
                 self._daemon = (os.pidfd_open(int(order["pid"])), list(order["command"]))
                 _write(connection, {"pid": os.getpid()})
+            case "hello":
+                _write(connection, {"pid": os.getpid()})
             case "forget":  # the daemon ends because it was told to
                 self._daemon = None
                 self._stopping = bool(order.get("stop"))
@@ -108,7 +110,7 @@ class Nursery:
             code = 0
         except SystemExit as end:
             code = end.code
-        except BaseException:
+        except BaseException:  # noqa: BLE001  # the end of a forked process: nobody else can tell
             import traceback  # noqa: PLC0415  # the unit's log is the only place for it
 
             traceback.print_exc()
@@ -123,7 +125,7 @@ class Nursery:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
-        for fd in (int(name) for name in os.listdir("/proc/self/fd")):
+        for fd in (int(entry.name) for entry in Path("/proc/self/fd").iterdir()):
             if fd > 2 and fd != keep:  # noqa: PLR2004  # standard streams stay
                 with contextlib.suppress(OSError):
                     os.close(fd)
@@ -183,9 +185,7 @@ def run_unit(kind: str, settings: Mapping[str, Any]) -> None:
             launch.supernode(settings["argv"])
         case "exec":
             processes.become_subreaper()
-            paths = ("ca", "secret", "flower_home", "runs", "tasks")
-            plain = {n: Path(v) if n in paths else v for n, v in settings.items()}
-            Parent(ExecSettings(**plain)).run()
+            Parent(from_json(settings)).run()
         case "program":
             argv = list(settings["argv"])
             os.execv(argv[0], argv)  # noqa: S606  # a list, no shell

@@ -55,6 +55,14 @@ class NurseryClient:
         """Whether the nursery answers."""
         return self._socket.exists() and await self._watched()
 
+    async def pid(self) -> list[int]:
+        """Give the nursery's process id, if there is one."""
+        try:
+            answer = await self._ask({"op": "hello"}, timeout_s=2)
+        except NurseryFailed:
+            return []
+        return [int(answer["pid"])]
+
     async def spawn(self, order: Mapping[str, Any]) -> Process:
         """Fork a unit."""
         answer = await self._ask({"op": "spawn", **order})

@@ -149,12 +149,18 @@ def last_words(order: Order) -> str:
 def _sighting(entry: _Entry) -> Present:
     unit = entry.unit
     if entry.process is not None and entry.process.alive():
-        health = Health.READY if entry.failures == 0 or not entry.message else Health.STARTING
-        return Present(
-            unit.site, unit.kind, unit.fingerprint, health, entry.message, unit.settings
-        )
-    health = Health.FAILING if entry.failures else Health.STARTING
-    return Present(unit.site, unit.kind, unit.fingerprint, health, entry.message, unit.settings)
+        health = Health.READY
+    else:
+        health = Health.FAILING if entry.failures else Health.STARTING
+    return Present(
+        site=unit.site,
+        kind=unit.kind,
+        fingerprint=unit.fingerprint,
+        health=health,
+        message="" if health is Health.READY else entry.message,
+        restarts=entry.failures,
+        settings=unit.settings,
+    )
 
 
 async def until_ended(process: Process) -> None:

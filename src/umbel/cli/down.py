@@ -33,7 +33,8 @@ def down(
     with readable_errors():
         client = context.client()
         name = context.pick(client, federation)
+        pids = client.pids()
         result = follow_progress(client.down(name, keep_data=keep_data), f"{name}: going down")
         kept = Path(result["kept"])
-        client.until_gone()
+        client.until_gone(pids)
         say(f"{name} is down" + (f"; kept: {kept}" if kept.exists() else ""))

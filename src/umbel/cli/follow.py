@@ -141,10 +141,7 @@ class Follower:
 
 def round_line(event: RoundEnded, planned: int | None) -> str:
     """Tell a round in one line."""
-    if event.round == 0:
-        start = "start      "
-    else:
-        start = f"round {event.round}/{planned or '?'}"
+    start = f"round {event.round}/{planned or '?'}" if event.round else "start     "
     parts = [start, f"loss {number(loss_of(event))}", f"accuracy {number(accuracy_of(event))}"]
     if event.round:
         failed = f", {event.failures} failed" if event.failures else ""

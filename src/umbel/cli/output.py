@@ -106,7 +106,7 @@ def _style(cell: str) -> str:
 
 def number(value: float | None) -> str:
     """Write a metric."""
-    return "–" if value is None else f"{value:.4f}"
+    return "-" if value is None else f"{value:.4f}"
 
 
 def show_error(error: UmbelError) -> None:

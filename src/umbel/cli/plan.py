@@ -67,7 +67,9 @@ def _show(found: Any, changes: list[Any]) -> None:
     ]
     table(["SITE", "CHOSEN", "REASON"], rows)
     typer.echo()
-    rows = [[SIGNS[s["action"]] + " " + s["action"], s["unit"], s["reason"]] for s in found["steps"]]
+    rows = [
+        [SIGNS[s["action"]] + " " + s["action"], s["unit"], s["reason"]] for s in found["steps"]
+    ]
     table(["STEP", "UNIT", "REASON"], rows)
     say()
     say(f"{len(changes)} changes; umbel up makes them" if changes else "nothing to do")

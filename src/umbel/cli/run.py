@@ -118,4 +118,6 @@ def _leave(client: Any, name: str, run_id: str, *, stop: bool) -> None:
         ended = client.stop(name, run_id)
         say(f"\nrun {run_id}: {ended['status']}")
     else:
-        say(f"\nrun {run_id} goes on. umbel logs {run_id} -f follows it, umbel stop {run_id} ends it")
+        say(
+            f"\nrun {run_id} goes on. umbel logs {run_id} -f follows it, umbel stop {run_id} ends it"
+        )

@@ -21,7 +21,7 @@ from umbel.ports import Allotment, Flower, Progress, Store
 from umbel.ports import Target as TargetPort
 
 READY_TIMEOUT_S = 120.0
-LOOK_AGAIN_S = 0.05
+LOOK_AGAIN_S = 0.1
 GIVE_UP_AFTER = 3  # starts of a hub unit that ended at once
 
 
@@ -89,6 +89,15 @@ class NotReady(WorldError):
         )
 
 
+class Interrupted(RequestError):
+    """Somebody took the federation down while it came up."""
+
+    code = "U319"
+
+    def __init__(self, federation: str) -> None:
+        super().__init__(f"{federation} was taken down meanwhile", hint="umbel up starts it again")
+
+
 class CannotLook(WorldError):
     """What is there could not be seen, so nothing was changed."""
 
@@ -114,7 +123,7 @@ class Engine:
         self._target = target
         self._flower = flower
         self._locks: dict[str, asyncio.Lock] = {}
-        self._progressing: set[str] = set()
+        self._applying: dict[str, asyncio.Task[Plan]] = {}
 
     async def plan(self, federation: Federation) -> Plan:
         """Say what apply would do. Changes nothing."""
@@ -129,11 +138,16 @@ class Engine:
                 raise PlanOutdated(federation.name)
             if before.blind:
                 raise CannotLook(before.blind)
-            self._progressing.add(federation.name)
+            task = asyncio.create_task(self._apply(federation, progress))
+            self._applying[federation.name] = task
             try:
-                return await self._apply(federation, progress)
+                return await task
+            except asyncio.CancelledError:
+                if task.cancelled():
+                    raise Interrupted(federation.name) from None
+                raise
             finally:
-                self._progressing.discard(federation.name)
+                self._applying.pop(federation.name, None)
 
     async def _apply(self, federation: Federation, progress: Progress) -> Plan:
         sites = [s for v in (await self._verdicts(federation)).values() for s in _chosen(v)]
@@ -194,6 +208,8 @@ class Engine:
     async def down(self, name: str, *, keep_data: bool) -> None:
         """End everything of the federation."""
         self._known(name)
+        if (applying := self._applying.get(name)) is not None:
+            applying.cancel()
         async with self._locks.setdefault(name, asyncio.Lock()):
             await self._target.destroy(name, keep_data=keep_data)
             self._store.forget_federation(name, keep_allotment=keep_data)
@@ -212,7 +228,7 @@ class Engine:
         }
         return FederationStatus(
             name=name,
-            phase=health.phase(conditions, progressing=name in self._progressing),
+            phase=health.phase(conditions, progressing=name in self._applying),
             endpoint=_endpoints(federation, allotment),
             versions={"umbel": __version__, "flower": versions.installed()},
             conditions=conditions,
@@ -292,11 +308,14 @@ def _hub_answers(seen: Mapping[str, Sighting]) -> bool:
 def _raise_if_failed(wanted: Mapping[str, Unit], seen: Mapping[str, Sighting]) -> None:
     """A hub unit that ends again and again will not come up by waiting."""
     for name, unit in wanted.items():
-        sighting = seen.get(name)
-        hub = unit.kind in (Kind.SUPERLINK, Kind.GATE, Kind.SERVER_EXEC)
-        if hub and isinstance(sighting, Present) and sighting.health is Health.FAILING:
-            if f"start {GIVE_UP_AFTER} " in sighting.message:
-                raise UnitFailed(name, sighting.message)
+        if unit.kind not in (Kind.SUPERLINK, Kind.GATE, Kind.SERVER_EXEC):
+            continue
+        match seen.get(name):
+            case Present(health=Health.FAILING, restarts=restarts, message=message):
+                if restarts >= GIVE_UP_AFTER:
+                    raise UnitFailed(name, message)
+            case _:
+                pass
 
 
 def _stage_words(stage: Sequence[Unit]) -> str:

@@ -59,7 +59,7 @@ class Runs:
         self._flower = flower
         self._places = places
 
-    async def list(self, federation: str) -> list[RunStatus]:
+    async def all(self, federation: str) -> list[RunStatus]:
         """Give every run, newest first, with what its events tell."""
         runs = await self._flower.runs(federation)
         return [enrich(run, read_events(self._folders(federation, run.run_id))) for run in runs]
@@ -88,22 +88,22 @@ class Runs:
     async def follow(self, federation: str, run_id: str) -> AsyncIterator[Event | RunStatus]:
         """Give events as they happen and each change of status, the last one being its end."""
         tails: dict[str, Tail] = {}
-        before: RunStatus | None = None
-        asked_s = float("-inf")
         loop = asyncio.get_running_loop()
+        run = await self.get(federation, run_id)
+        asked_s = loop.time()
+        yield run
         while True:
-            ended = before is not None and before.status in ENDED
+            ended = run.status in ENDED  # asked before the files are read: nothing comes after
             for event in self._new_events(federation, run_id, tails):
                 yield event
             if ended:
                 return
+            await asyncio.sleep(LOOK_AGAIN_S)
             if loop.time() - asked_s >= ASK_AGAIN_S:
-                asked_s = loop.time()
-                now = await self.get(federation, run_id)
-                if before is None or now.status != before.status:
-                    yield now
-                before = now
-            await asyncio.sleep(LOOK_AGAIN_S if before.status not in ENDED else 0)
+                asked_s, before = loop.time(), run
+                run = await self.get(federation, run_id)
+                if run.status != before.status:
+                    yield run
 
     def _new_events(self, federation: str, run_id: str, tails: dict[str, Tail]) -> list[Event]:
         found: list[Event] = []
@@ -148,7 +148,7 @@ class Runs:
         if folder is None:
             raise NothingToPull(run.run_id)
         found = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.startswith(".")]
-        if not any(path.name != LOG and path.name != EVENTS for path in found):
+        if not any(path.name not in (LOG, EVENTS) for path in found):
             raise NothingToPull(run.run_id)
         return found
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from umbel.exec.recorder import EventFile, Recorder, raised
-from umbel.exec.settings import ExecSettings, run_folder
+from umbel.exec.settings import ExecSettings, from_json, run_folder
 from umbel.flower import instruments, launch, tasks
 
 _PR_SET_PDEATHSIG = 1
@@ -83,9 +83,7 @@ def to_pipe(settings: ExecSettings, task: tasks.Task) -> bytes:
 def main() -> NoReturn:
     """Run the task that standard input describes."""
     order = json.load(sys.stdin)
-    paths = ("ca", "secret", "flower_home", "runs", "tasks")
-    settings = {n: Path(v) if n in paths else v for n, v in order["settings"].items()}
-    run(ExecSettings(**settings), tasks.Task(**order["task"]))
+    run(from_json(order["settings"]), tasks.Task(**order["task"]))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,22 @@ class ExecSettings:
     warm: bool = True
     poll_s: float = 1.0
     task_timeout_s: float = 86_400.0
+
+
+def from_json(data: Mapping[str, Any]) -> ExecSettings:
+    """Read settings that crossed a process border."""
+    return ExecSettings(
+        site=str(data["site"]),
+        address=str(data["address"]),
+        ca=Path(data["ca"]),
+        secret=Path(data["secret"]),
+        flower_home=Path(data["flower_home"]),
+        runs=Path(data["runs"]),
+        tasks=Path(data["tasks"]),
+        warm=bool(data["warm"]),
+        poll_s=float(data["poll_s"]),
+        task_timeout_s=float(data["task_timeout_s"]),
+    )
 
 
 def run_folder(settings: ExecSettings, run_id: int) -> Path:

@@ -54,9 +54,7 @@ def _wrap_strategy(observer: Observer) -> None:
 
     @functools.wraps(stock)
     def start(self: Any, grid: Any, initial_arrays: Any, *args: Any, **kwargs: Any) -> Any:
-        call = inspect.signature(stock).bind(
-            self, grid, initial_arrays, *args, **kwargs
-        )
+        call = inspect.signature(stock).bind(self, grid, initial_arrays, *args, **kwargs)
         call.apply_defaults()
         observer.began(type(self).__name__, int(call.arguments["num_rounds"]))
         latest = {"arrays": initial_arrays}

@@ -32,7 +32,7 @@ def preload() -> None:
         "h11",
     ):
         import_module(name)
-    import_module("httpx").Client(verify=False).close()  # noqa: S501  # only loads lazy modules
+    import_module("httpx").Client(verify=False).close()  # only loads lazy modules
 
 
 def plain_logs() -> None:
@@ -43,7 +43,7 @@ def plain_logs() -> None:
 
 def superlink(argv: Sequence[str], listen: Path) -> None:
     """Run a SuperLink that listens on a Unix socket and on no port."""
-    module = import_module("flwr.superlink.cli.flower_superlink")
+    module: Any = import_module("flwr.superlink.cli.flower_superlink")
     module.uvicorn = _UnixUvicorn(module.uvicorn, listen)
     sys.argv = list(argv)
     plain_logs()

@@ -27,7 +27,7 @@ class Task:
         return f"Task({self.task_id}, run {self.run_id}, {self.type})"
 
 
-class Unreachable(Exception):  # noqa: N818  # a passing state, caught by the loop
+class Unreachable(Exception):  # a passing state, caught by the loop
     """The Runtime API does not answer now."""
 
 

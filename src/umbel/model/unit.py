@@ -67,6 +67,7 @@ class Present:
     fingerprint: str
     health: Health = Health.READY
     message: str = ""
+    restarts: int = 0
     settings: Mapping[str, object] = field(default_factory=dict)
 
 

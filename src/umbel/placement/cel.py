@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
 from typing import Any
-
-import cel as common_expression_language
 
 from umbel.errors import DocumentError
 from umbel.model.site import Site
 from umbel.placement.clusters import EVERYWHERE, Place, managed_cluster
 from umbel.placement.functions import FUNCTIONS
-
-# The library logs every function that raises. Here that is an answer: the site does not match.
-logging.getLogger("cel").setLevel(logging.CRITICAL)
 
 _TYPES = frozenset(("bool", "bytes", "double", "int", "list", "map", "string", "uint"))
 _TIMES = frozenset(("duration", "timestamp", "getDate", "getDayOfMonth", "getDayOfWeek")) | {
@@ -43,6 +43,8 @@ _BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s
 _USES = re.compile(r"(?<!\w)managedCluster\b((?:\s*\.\s*\w+){0,2})\s*(\(?)")
 _PLACE = re.compile(r"(?:ERROR: )?<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
 _SHORT = 60
+_PACKAGE = "cel"
+_EVALUATOR = "cel.cel"
 
 
 class CelInvalid(DocumentError):
@@ -77,7 +79,7 @@ class Question:
         self._expressions = [compile(source) for source in sources]
         self._places = frozenset().union(*(e.places for e in self._expressions))
         self._scores: dict[str, list[dict[str, Any]]] = {}
-        self._context = common_expression_language.Context(
+        self._context = _library().Context(
             functions={**FUNCTIONS, "scores": lambda _, name: self._scores[name]}
         )
         self._asks_scores = any("scores" in e.program.functions() for e in self._expressions)
@@ -101,13 +103,29 @@ class Question:
 def compile(expression: str) -> Expression:  # noqa: A001  # the word for it, always qualified
     """Compile an expression, or raise CelInvalid with the position and what to do."""
     try:
-        program = common_expression_language.compile(expression)
+        program = _library().compile(expression)
     except ValueError as error:
         raise _unreadable(expression, str(error)) from None
     bare = _bare(expression)
     _refuse_unknown_functions(expression, bare, program.functions())
     _refuse_unknown_names(expression, bare, program.variables())
     return Expression(expression, program, _places(bare))
+
+
+@cache
+def _library() -> Any:
+    """Load the evaluator, and not the command line that its package imports (0.4 s)."""
+    # it logs every function that raises; here that is an answer: the site does not match
+    logging.getLogger(_PACKAGE).setLevel(logging.CRITICAL)
+    package = find_spec(_PACKAGE)
+    folders = package.submodule_search_locations if package else None
+    spec = PathFinder.find_spec(_EVALUATOR, folders) if folders else None
+    if _EVALUATOR in sys.modules or spec is None or spec.loader is None:
+        return import_module(_EVALUATOR)
+    # it must start only once in a process: whoever imports the package later finds it here
+    sys.modules[_EVALUATOR] = module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[_EVALUATOR])
+    return sys.modules[_EVALUATOR]
 
 
 def shorten(text: str) -> str:

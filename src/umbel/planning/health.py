@@ -115,7 +115,7 @@ def site_statuses(
 def _site_status(world: World, verdict: Verdict, group: str, target: str) -> SiteStatus:
     if not verdict.chosen:
         why = "; ".join(verdict.reasons)
-        return SiteStatus(verdict.site, group, target, False, "not-chosen", message=why)  # noqa: FBT003
+        return SiteStatus(verdict.site, group, target, False, "not-chosen", message=why)
     state, message = _site_state(world, verdict.site)
     fingerprint = world.fingerprints.get(verdict.site, "")
     node = next((n for n in world.nodes or () if n.fingerprint == fingerprint), None)

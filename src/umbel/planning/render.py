@@ -13,7 +13,7 @@ OWNER = "owner"  # the user who declared the federation; always an admin
 
 
 def declared_sites(group: Group) -> tuple[DeclaredSite, ...]:
-    """Name the sites of a local group: those declared, or GROUP-1, GROUP-2, …"""
+    """Name the sites of a local group: those declared, or GROUP-1, GROUP-2 and so on."""
     if isinstance(group.sites, int):
         return tuple(
             DeclaredSite(name=f"{group.name}-{number}") for number in range(1, group.sites + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -58,10 +59,13 @@ class Api:
         return Starlette(routes=routes, exception_handlers=handlers)
 
     async def version(self, _: Request) -> Response:
-        return JSONResponse({"umbel": __version__})
+        nursery = await self._house.nursery.pid()
+        return JSONResponse({"umbel": __version__, "pids": [os.getpid(), *nursery]})
 
     async def federations(self, _: Request) -> Response:
-        return JSONResponse([f.model_dump(mode="json") for f in self._house.engine.known().values()])
+        return JSONResponse(
+            [f.model_dump(mode="json") for f in self._house.engine.known().values()]
+        )
 
     async def status(self, request: Request) -> Response:
         return JSONResponse(asdict(await self._house.engine.status(request.path_params["name"])))
@@ -108,7 +112,7 @@ class Api:
         return self._stream(work)
 
     async def runs(self, request: Request) -> Response:
-        runs = await self._house.runs.list(request.path_params["name"])
+        runs = await self._house.runs.all(request.path_params["name"])
         return JSONResponse([asdict(run) for run in runs])
 
     async def run(self, request: Request) -> Response:

@@ -47,7 +47,7 @@ SYNTAX = [
     (f"{HEAD}spec: !!python/object:os.system {{}}\n", "U114", (2, 7), "!!python/object", "remove"),
     ("metadata: {name: !!str lab}\n", "U114", (1, 18), "tags are not allowed", "quotes"),
     (f"{HEAD}spec: *x\n", "U115", (2, 7), 'the alias "*x" names nothing above it', "quotes"),
-    (f"{HEAD}spec: {{groups: &x [*x]}}\n", "U115", (2, 21), "stands inside the value", "quotes"),
+    (f"{HEAD}spec: {{groups: &x [*x]}}\n", "U115", (2, 20), "stands inside the value", "quotes"),
     (laughs(12), "U116", (6, 10), "aliases written out", "fewer aliases"),
     ("[" * 100_000, "U117", (1, 33), "more than 32 levels deep", "brackets"),
     (f"{HEAD}spec: [{'a,' * 100_000}]", "U118", (2, 199_994), "more than 100,000 values", "500"),

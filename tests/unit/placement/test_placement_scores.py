@@ -76,8 +76,11 @@ def test_resources_go_from_the_least_to_the_most() -> None:
         Site("e", allocatable_cpu=99.0),
     ]
     assert scores(exactly("ResourceAllocatableCPU"), fleet) == {
-        **{"a": -100, "b": -33, "c": 100},
-        **{"d": 0, "e": 0},  # OCM wants allocatable and capacity
+        "a": -100,
+        "b": -33,
+        "c": 100,
+        "d": 0,
+        "e": 0,  # OCM wants allocatable and capacity
     }
 
 
@@ -126,7 +129,7 @@ def test_exact_without_configurations_scores_nothing() -> None:
 def test_ties_go_by_name() -> None:
     found = verdicts({"numberOfClusters": 2}, sites("c", "a", "b"))
     assert [v.site for v in found if v.chosen] == ["a", "b"]
-    assert found[-1] == Verdict("c", False, ("ranked 3rd, only 2 wanted",), score=100)  # noqa: FBT003
+    assert found[-1] == Verdict("c", False, ("ranked 3rd, only 2 wanted",), score=100)
 
 
 def test_resources_are_compared_among_feasible_sites_only() -> None:

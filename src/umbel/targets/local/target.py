@@ -7,6 +7,7 @@ import json
 import shutil
 import signal
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -120,7 +121,9 @@ class LocalTarget:
             days=security.certificate_days,
         )
         tokens.ensure_secret(layout.secret(HUB))
-        allowed = [User.model_validate({"name": n, "role": r}) for n, r in users(federation).items()]
+        allowed = [
+            User.model_validate({"name": n, "role": r}) for n, r in users(federation).items()
+        ]
         tokens.prune(layout.tokens, [user.name for user in allowed])
         changed = tokens.write_users(layout.gate_users, allowed, layout.tokens)
         if not layout.roster.exists():
@@ -264,15 +267,7 @@ async def _answering(sighting: Present, layout: Layout, allotment: Allotment) ->
         ready = layout.superlink_socket.exists()
     else:
         ready = await _accepts(allotment.ports.get("control", 0))
-    health = Health.READY if ready else Health.STARTING
-    return Present(
-        sighting.site,
-        sighting.kind,
-        sighting.fingerprint,
-        health,
-        sighting.message,
-        sighting.settings,
-    )
+    return sighting if ready else replace(sighting, health=Health.STARTING)
 
 
 async def _accepts(port: int) -> bool:
@@ -307,5 +302,3 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
