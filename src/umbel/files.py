@@ -30,9 +30,11 @@ class CannotWrite(WorldError):
 
 
 def ensure_private_folder(path: Path) -> Path:
-    """Make the folder and close it to everybody else."""
+    """Make the folder, and those above it that are missing; close it to everybody else."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for missing in reversed([p for p in path.parents if not p.exists()]):
+            missing.mkdir(mode=0o700, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
         path.chmod(0o700)
     except OSError as error:
         raise CannotWrite(path, error) from error

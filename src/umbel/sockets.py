@@ -33,3 +33,14 @@ def private_listener(path: Path) -> socket.socket:
     listener.listen(512)
     hidden.replace(path)
     return listener
+
+
+def is_answered(path: Path) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            with reachable(path) as short:
+                probe.connect(short)
+        except OSError:
+            return False
+    return True

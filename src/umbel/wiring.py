@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -31,10 +32,10 @@ class House:
     runs: Runs
 
 
-def build_house(home: Path) -> House:
-    """Put the parts together for this home. Starts nothing."""
+def build_house(home: Path, loading: subprocess.Popen[bytes] | None = None) -> House:
+    """Put the parts together for this home. Starts nothing; `loading` is a nursery under way."""
     store = SqliteStore(home)
-    nursery = NurseryClient(home, daemon_command(home))
+    nursery = NurseryClient(home, daemon_command(home), loading)
     supervisor = Supervisor(store, nursery, partial(order, home))
     flower = LocalFlower(home, store, nursery)
     target = LocalTarget(home, store, nursery, supervisor, flower)

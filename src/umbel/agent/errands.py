@@ -21,6 +21,15 @@ def nodes(order: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [asdict(node) for node in _connect(order).nodes()]
 
 
+def look(order: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """List SuperNodes and runs in one conversation."""
+    control = _connect(order)
+    return {
+        "nodes": [asdict(node) for node in control.nodes()],
+        "runs": [asdict(run) for run in control.runs()],
+    }
+
+
 def enrol(order: Mapping[str, Any]) -> dict[str, int]:
     """Register each site's key under its name, once; gives the node ids by site."""
     control = _connect(order)
@@ -61,6 +70,7 @@ def stop(order: Mapping[str, Any]) -> bool:
 
 ERRANDS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "nodes": nodes,
+    "look": look,
     "enrol": enrol,
     "expel": expel,
     "runs": runs,

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from umbel.agent.nursery_process import socket_path, start
 from umbel.agent.processes import Process
 from umbel.errors import Relayed, WorldError
 from umbel.files import ensure_private_folder
@@ -34,12 +35,17 @@ class NurseryFailed(WorldError):
 class NurseryClient:
     """Starts the nursery when it is not there, and talks to it."""
 
-    def __init__(self, home: Path, daemon_command: list[str]) -> None:
-        self._socket = home / "run" / "nursery.sock"
-        self._log = home / "nursery.log"
+    def __init__(
+        self,
+        home: Path,
+        daemon_command: list[str],
+        process: subprocess.Popen[bytes] | None = None,
+    ) -> None:
+        self._home = home
+        self._socket = socket_path(home)
         self._daemon_command = daemon_command
         self._starting = asyncio.Lock()
-        self._process: asyncio.subprocess.Process | None = None
+        self._process = process
 
     async def ensure(self) -> None:
         """Have a nursery that watches over us."""
@@ -78,6 +84,8 @@ class NurseryClient:
     async def dismiss(self) -> None:
         """Tell the nursery to end, and not to start us again."""
         await self._forget(stop=True)
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()  # still loading, or slow to leave
 
     async def release(self) -> None:
         """Tell the nursery to go on, but not to start us again."""
@@ -98,23 +106,17 @@ class NurseryClient:
         return True
 
     async def _start(self) -> None:
-        self._socket.unlink(missing_ok=True)
-        with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "umbel.agent.nursery", str(self._socket)),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                cwd="/",
-            )
+        """Start it, or wait for the one that is loading."""
+        if self._process is None or self._process.poll() is not None:
+            self._process = start(self._home)
         deadline = asyncio.get_running_loop().time() + START_TIMEOUT_S
         while not self._socket.exists():
-            if self._process.returncode is not None:
-                raise NurseryFailed(f"it ended with {self._process.returncode}")
+            code = self._process.poll() if self._process is not None else None
+            if code is not None:
+                raise NurseryFailed(f"it ended with {code}")
             if asyncio.get_running_loop().time() > deadline:
                 raise NurseryFailed(f"not ready after {START_TIMEOUT_S:g} s")
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.01)
 
     async def _ask(self, order: Mapping[str, Any], timeout_s: float = 120) -> dict[str, Any]:
         try:

@@ -5,8 +5,10 @@ They work on the tree, not on the model, so that a slip elsewhere does not hide 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from umbel.documents.explain import BadLength
 from umbel.documents.nodes import (
     Mapping,
     Node,
@@ -20,7 +22,7 @@ from umbel.documents.nodes import (
 from umbel.documents.problems import DocumentInvalid, Kind, Path, Problem, Text, quoted, shown
 from umbel.documents.shape import read_part
 from umbel.documents.words import either
-from umbel.model.federation import Target
+from umbel.model.federation import Group, Target
 from umbel.model.placement import Placement
 from umbel.model.unit import HUB
 
@@ -73,6 +75,9 @@ class PlacementImpossible(DocumentInvalid):
     code = "U141"
 
 
+_LONGEST = 63
+_NUMBER = re.compile(r"[1-9][0-9]{0,3}")
+_USUAL: int = Group.model_fields["sites"].default
 _FITS: dict[str, tuple[Target, str]] = {
     "sites": (Target.LOCAL, "remove it; placement.numberOfClusters limits how many are used"),
     "zones": (Target.OPENNEBULA, "remove it; placement chooses sites by label on every target"),
@@ -124,6 +129,33 @@ def _site_paths(root: Mapping) -> Iterator[Path]:
 
 def _site_names(root: Mapping, text: Text) -> Iterator[Problem]:
     return _repeated(root, text, DuplicateSite, "site name", _site_paths(root))
+
+
+def _numbered(root: Mapping) -> Iterator[tuple[Path, str, int]]:
+    """Local groups that say how many sites they have; those are called a-1, a-2 and so on."""
+    for path, group in _groups(root):
+        name, sites = text_at(group, "name"), child(group, "sites")
+        count = sites.value if isinstance(sites, Scalar) else _USUAL if sites is None else None
+        if name and text_at(group, "on") in {None, Target.LOCAL} and isinstance(count, int):
+            yield path, name, count
+
+
+def _made_names(root: Mapping, text: Text) -> Iterator[Problem]:
+    """Names that are made for sites must be names, and must not be somebody else's."""
+    counts = {name: count for _, name, count in _numbered(root)}
+    for path, name, count in _numbered(root):
+        if len(name) <= _LONGEST < len(f"{name}-{count}"):
+            fact = f"the group's sites would be called {quoted(f'{name[:9]}…-{count}')}, too long"
+            hint = f"names have at most {_LONGEST} characters: choose a shorter one"
+            here = (*path, "name")
+            yield text.problem(BadLength, fact, hint, at=nearest_mark(root, here), path=here)
+    for path in _site_paths(root):
+        name = text_at(root, *path) or ""
+        group, _, number = name.rpartition("-")
+        if _NUMBER.fullmatch(number) and int(number) <= counts.get(group, 0):
+            fact = f"the site name {quoted(name)} is taken by a site of group {quoted(group)}"
+            hint = "choose another name: the sites of a group with a number are called like this"
+            yield text.problem(DuplicateSite, fact, hint, at=nearest_mark(root, path), path=path)
 
 
 def _user_names(root: Mapping, text: Text) -> Iterator[Problem]:
@@ -186,6 +218,7 @@ def _flaws(placement: Placement) -> list[tuple[str, str, Path]]:
 _CHECKS: Sequence[Callable[[Mapping, Text], Iterable[Problem]]] = (
     _group_names,
     _site_names,
+    _made_names,
     _user_names,
     _port_numbers,
     _reserved_names,

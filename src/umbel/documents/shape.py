@@ -65,10 +65,11 @@ def _finding(root: Mapping, error: Any) -> Finding:
     """Find the place in the tree that an error is about; names of branches are left out."""
     rule: str = error["type"]
     path, node, on_key = _follow(root, error["loc"])
+    on_key = on_key or rule == "extra_forbidden"
     if rule == "missing":
         path, node = (*path, error["loc"][-1]), None
         mark = key_mark(root, path[:-1])
-    elif on_key or rule == "extra_forbidden":
+    elif on_key:
         mark = key_mark(root, path)
     else:
         mark = node.mark if node else root.mark
@@ -97,7 +98,7 @@ def _worth_telling(found: list[Finding]) -> list[list[Finding]]:
     for finding in found:
         echo = finding.path in above and (finding.is_type or finding.rule == "too_short")
         slip = finding.rule == "missing" and finding.path in meant
-        spoilt = isinstance(finding.node, Scalar) and finding.node.spoilt
+        spoilt = isinstance(finding.node, Scalar) and finding.node.spoilt and not finding.on_key
         if not (echo or slip or spoilt):
             places[finding.path, finding.on_key].append(finding)
     return sorted(places.values(), key=lambda group: group[0].mark)

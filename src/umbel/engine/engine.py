@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from umbel import __version__
 from umbel.errors import RequestError, UmbelError, WorldError
@@ -108,6 +109,9 @@ class CannotLook(WorldError):
         super().__init__(f"{first.unit}: {first.reason}", hint="nothing was changed; try again")
 
 
+_Look: TypeAlias = tuple[health.World, tuple[RunStatus, ...] | None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Decision:
     wanted: Mapping[str, Unit]
@@ -191,8 +195,9 @@ class Engine:
     ) -> None:
         deadline_s = time.monotonic() + READY_TIMEOUT_S
         online = -1
+        told: set[str] = set()
         while True:
-            world = await self._world(federation.name, decision.wanted)
+            world, _ = await self._world(federation.name, decision.wanted)
             conditions = health.judge(world)
             if conditions[0].status == "True":
                 return
@@ -200,6 +205,10 @@ class Engine:
             if now_online != online:
                 online = now_online
                 progress(f"sites online: {online}")
+            for failing in health.failing_sites(world):
+                if failing not in told:
+                    told.add(failing)
+                    progress(failing)
             _raise_if_failed(decision.wanted, world.seen)
             if time.monotonic() > deadline_s:
                 raise NotReady(federation.name, conditions[0].message)
@@ -219,7 +228,7 @@ class Engine:
         federation = self._known(name)
         allotment = self._store.allotment(name)
         decision = await self._decide(federation, allotment)
-        world = await self._world(name, decision.wanted)
+        world, runs = await self._world(name, decision.wanted)
         conditions = health.judge(world)
         groups = {
             site.name: group.name
@@ -234,7 +243,7 @@ class Engine:
             conditions=conditions,
             sites=health.site_statuses(world, decision.verdicts, groups, str(Target.LOCAL)),
             certificates=tuple(world.certificates),
-            runs=await self._runs(name),
+            runs=runs,
         )
 
     def known(self) -> Mapping[str, Federation]:
@@ -270,16 +279,18 @@ class Engine:
             )
         return verdicts
 
-    async def _world(self, name: str, wanted: Mapping[str, Unit]) -> health.World:
+    async def _world(self, name: str, wanted: Mapping[str, Unit]) -> _Look:
         seen = await self._target.observe(name)
         nodes: Sequence[NodeSeen] | None = None
+        runs: tuple[RunStatus, ...] | None = None
         why = "the hub does not answer"
         if _hub_answers(seen):
             try:
-                nodes = await self._flower.nodes(name)
+                nodes, found = await self._flower.look(name)
+                runs = tuple(found)
             except UmbelError as error:
                 why = error.fact
-        return health.World(
+        world = health.World(
             wanted=wanted,
             seen=seen,
             nodes=nodes,
@@ -287,12 +298,7 @@ class Engine:
             certificates=await self._target.certificates(name),
             fingerprints=self._target.fingerprints(name),
         )
-
-    async def _runs(self, name: str) -> tuple[RunStatus, ...] | None:
-        try:
-            return tuple(await self._flower.runs(name))
-        except UmbelError:
-            return None
+        return world, runs
 
 
 def _chosen(verdicts: Sequence[Verdict]) -> list[str]:

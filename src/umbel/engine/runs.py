@@ -62,7 +62,11 @@ class Runs:
     async def all(self, federation: str) -> list[RunStatus]:
         """Give every run, newest first, with what its events tell."""
         runs = await self._flower.runs(federation)
-        return [enrich(run, read_events(self._folders(federation, run.run_id))) for run in runs]
+        return [self.enriched(federation, run) for run in runs]
+
+    def enriched(self, federation: str, run: RunStatus) -> RunStatus:
+        """Add to a run what its events tell."""
+        return enrich(run, read_events(self._folders(federation, run.run_id)))
 
     async def get(self, federation: str, run_id: str) -> RunStatus:
         """Give one run; a prefix of its id will do when it is the only one."""
@@ -71,7 +75,7 @@ class Runs:
         exact = [run for run in runs if run.run_id == run_id] or found
         if len(exact) != 1:
             raise RunUnknown(run_id, [run.run_id for run in runs])
-        return enrich(exact[0], read_events(self._folders(federation, exact[0].run_id)))
+        return self.enriched(federation, exact[0])
 
     async def start(self, federation: str, app: Path, config: Mapping[str, Any]) -> RunStatus:
         """Build and submit an app."""

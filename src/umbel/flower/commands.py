@@ -69,12 +69,19 @@ def _literal(value: Scalar) -> str:
     return repr(value)
 
 
-def environment(flower_home: Path, ca: Path) -> dict[str, str]:
-    """Keep Flower at home: no telemetry, no update check, our CA and no other."""
+def quiet(flower_home: Path) -> dict[str, str]:
+    """Keep Flower at home: no telemetry, no update check. Must be set before Flower is imported."""
     return {
         "FLWR_HOME": str(flower_home),
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
+    }
+
+
+def environment(flower_home: Path, ca: Path) -> dict[str, str]:
+    """Keep Flower at home, with our CA and no other."""
+    return {
+        **quiet(flower_home),
         "SSL_CERT_FILE": str(ca),
         "REQUESTS_CA_BUNDLE": str(ca),
     }

@@ -85,5 +85,6 @@ class House:
         for connection in list(self.connections):
             connection.abort()
         self.pool.close()
+        self.audit.settle(everything=True)
         self.audit.event("gate stopped", requests=dict(self.counts))
         self.audit.close()

@@ -30,7 +30,7 @@ def approximate(text: str) -> float:
 
 def write(value: float) -> str:
     """Write a number in the canonical decimal form: `4`, `3900m`."""
-    exact = Fraction(value).limit_denominator(10**9)
+    exact = round(Fraction(str(value)), 9)
     for suffix in ("", "m", "u", "n"):
         scaled = exact * Fraction(10 ** -_DECIMAL[suffix])
         if scaled.denominator == 1:

@@ -105,6 +105,15 @@ def online_sites(world: World) -> dict[str, NodeSeen]:
     }
 
 
+def failing_sites(world: World) -> list[str]:
+    """Say of each unit that does not come up what is wrong."""
+    return [
+        f"{name}: {sighting.message}"
+        for name, sighting in world.seen.items()
+        if isinstance(sighting, Present) and sighting.health is Health.FAILING
+    ]
+
+
 def site_statuses(
     world: World, verdicts: Sequence[Verdict], groups: Mapping[str, str], target: str
 ) -> tuple[SiteStatus, ...]:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,12 @@ class Api:
         )
 
     async def status(self, request: Request) -> Response:
-        return JSONResponse(asdict(await self._house.engine.status(request.path_params["name"])))
+        name = request.path_params["name"]
+        status = await self._house.engine.status(name)
+        if status.runs is not None:
+            runs = tuple(self._house.runs.enriched(name, run) for run in status.runs)
+            status = replace(status, runs=runs)
+        return JSONResponse(asdict(status))
 
     async def plan(self, request: Request) -> Response:
         return JSONResponse(asdict(await self._house.engine.plan(await _document(request))))

@@ -25,12 +25,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from umbel.sockets import reachable
+
 TOKENS = {role: f"{role}-token-{'x' * 40}" for role in ("viewer", "operator", "admin")}
-TASK_TOKEN = "ab" * 128
-STRANGERS_ANSWER = (
-    b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: 32\r\n"
-    b'connection: close\r\n\r\n{"code":401,"message":"refused"}'
-)
 
 
 def write_certificate(folder: Path, name: str = "server") -> None:
@@ -117,7 +114,7 @@ class Client:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Read a chunked body, chunk by chunk."""
-        while size := int(await self.reader.readline(), 16):
+        while size := int(await self.reader.readuntil(b"\r\n"), 16):
             yield await self.reader.readexactly(size)
             await self.reader.readexactly(2)
         await self.reader.readexactly(2)
@@ -133,18 +130,6 @@ class Client:
         found = self.writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         subject = x509.load_der_x509_certificate(found).subject
         return str(subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
-
-
-def request(path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> bytes:
-    """Write a request as an ordinary client would."""
-    lines = [f"POST {path} HTTP/1.1", "host: localhost", f"content-length: {len(body)}"]
-    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
-
-
-def bearer(role: str) -> dict[str, str]:
-    """The header of a user with this role."""
-    return {"authorization": f"Bearer {TOKENS[role]}"}
 
 
 @dataclass
@@ -190,8 +175,13 @@ class Upstream:
 
     async def start(self, path: Path) -> None:
         """Listen."""
-        path.unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(self._spawn, path)
+        with reachable(path) as name:
+            self._server = await asyncio.start_unix_server(self._spawn, name)
+
+    def hang_up(self) -> None:
+        """Close every connection, and go on listening."""
+        for task in list(self._tasks):
+            task.cancel()
 
     async def stop(self) -> None:
         """Close everything."""
@@ -232,11 +222,27 @@ class Gate:
     ports: dict[str, int]
     clients: list[Client] = field(default_factory=list)
 
-    async def connect(self, door: str, *, resume: bool = False) -> Client:
+    task = {"flwr-task-token": "ab" * 128}  # noqa: RUF012
+    strangers_answer = (
+        b"HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: 32\r\n"
+        b'connection: close\r\n\r\n{"code":401,"message":"refused"}'
+    )
+
+    @staticmethod
+    def user(role: str) -> dict[str, str]:
+        """The header of a user with this role."""
+        return {"authorization": f"Bearer {TOKENS[role]}"}
+
+    @staticmethod
+    def request(path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> bytes:
+        """Write a request as an ordinary client would."""
+        lines = [f"POST {path} HTTP/1.1", "host: localhost", f"content-length: {len(body)}"]
+        lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+        return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+    async def connect(self, door: str) -> Client:
         """Shake hands with a door."""
         context = ssl.create_default_context(cafile=str(self.folder / "server.crt"))
-        if not resume:
-            context.options |= ssl.OP_NO_TICKET
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", self.ports[door], ssl=context, server_hostname="localhost", limit=1 << 20
         )
@@ -244,8 +250,14 @@ class Gate:
         self.clients.append(client)
         return client
 
-    async def ask(self, door: str, data: bytes) -> Answer:
-        """Send one request on a connection of its own."""
+    async def ask(
+        self, door: str, path: str, headers: dict[str, str] | None = None, body: bytes = b""
+    ) -> Answer:
+        """Ask once, on a connection of its own."""
+        return await self.say(door, self.request(path, body, headers))
+
+    async def say(self, door: str, data: bytes) -> Answer:
+        """Send these bytes on a connection of their own."""
         client = await self.connect(door)
         try:
             await client.send(data)
@@ -274,11 +286,8 @@ class Gate:
         """End it in order; give the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(timeout=10)
-        for stream in (self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
-        return status
+        self.process.communicate(timeout=10)
+        return self.process.returncode
 
 
 def write_rosters(folder: Path, *sites: Site) -> None:
@@ -291,16 +300,16 @@ def write_rosters(folder: Path, *sites: Site) -> None:
     (folder / "sites.json").write_text(json.dumps({s.fingerprint: {"site": s.name} for s in sites}))
 
 
-def write_config(folder: Path, **limits: float) -> Path:
+def write_config(folder: Path, audit: str = "audit.jsonl", **limits: float) -> Path:
     """Write a configuration with three doors on free ports."""
     path = folder / "gate.json"
     doors = [{"api": a, "host": "127.0.0.1", "port": 0} for a in ("fleet", "control", "runtime")]
-    files = {"users": "users.json", "sites": "sites.json", "audit": "audit.jsonl"}
+    files = {"users": "users.json", "sites": "sites.json", "audit": audit}
     config = {
         "doors": doors,
         "tls": {"certificate": str(folder / "server.crt"), "key": str(folder / "server.key")},
         "upstream": str(folder / "superlink.sock"),
-        "limits": {"failuresPerMinute": 1_000_000, **limits},
+        "limits": {"failuresPerMinute": 1_000_000, "headerSeconds": 60, **limits},
         **{key: str(folder / name) for key, name in files.items()},
     }
     path.write_text(json.dumps(config))
@@ -352,29 +361,58 @@ async def gate(shared_gate: Gate) -> AsyncIterator[Gate]:
 async def upstream(shared_gate: Gate) -> AsyncIterator[Upstream]:
     """The upstream of the shared gate."""
     double = Upstream()
-    await double.start(shared_gate.folder / "superlink.sock")
+    path = shared_gate.folder / "superlink.sock"
+    path.unlink(missing_ok=True)
+    await double.start(path)
     yield double
     await double.stop()
 
 
 @pytest.fixture
-async def own(
-    tmp_path: Path, north: Site
-) -> AsyncIterator[Callable[..., Awaitable[tuple[Gate, Upstream]]]]:
+def new_site() -> Callable[[str], Site]:
+    """Make a site that nobody knows."""
+    return Site
+
+
+Own = Callable[..., Awaitable[tuple[Gate, Upstream]]]
+
+
+@pytest.fixture
+async def own(tmp_path: Path, north: Site) -> AsyncIterator[Own]:
     """Start a gate of the test's own, with limits of its own."""
     started: list[tuple[Gate, Upstream]] = []
 
-    async def start(**limits: float) -> tuple[Gate, Upstream]:
-        write_certificate(tmp_path)
-        write_rosters(tmp_path, north)
+    async def start(folder: Path = tmp_path, **settings: Any) -> tuple[Gate, Upstream]:
+        write_certificate(folder)
+        write_rosters(folder, north)
         double = Upstream()
-        await double.start(tmp_path / "superlink.sock")
-        gate = await asyncio.to_thread(launch, tmp_path, write_config(tmp_path, **limits))
+        await double.start(folder / "superlink.sock")
+        gate = await asyncio.to_thread(launch, folder, write_config(folder, **settings))
         started.append((gate, double))
         return gate, double
 
     yield start
     for gate, double in started:
         gate.hang_up()
-        gate.stop()
+        await asyncio.to_thread(gate.stop)
         await double.stop()
+
+
+@pytest.fixture
+def prepared(tmp_path: Path, north: Site) -> Path:
+    """A configuration with all that it names, and no gate yet."""
+    write_certificate(tmp_path)
+    write_rosters(tmp_path, north)
+    return write_config(tmp_path)
+
+
+@pytest.fixture
+def renew() -> Callable[[Path, str], None]:
+    """Replace the certificate in a gate's folder."""
+    return write_certificate
+
+
+@pytest.fixture
+def enrol() -> Callable[..., None]:
+    """Replace the lists of users and sites in a gate's folder."""
+    return write_rosters

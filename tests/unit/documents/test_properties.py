@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 
 from umbel.documents import DocumentInvalid, commented_template, dump, load
 from umbel.documents.problems import Text
-from umbel.errors import UmbelError
 from umbel.model.federation import Federation
 
 QUICK = settings(
@@ -58,7 +58,7 @@ sites = st.lists(
         },
     ),
     max_size=3,
-    unique_by=lambda site: site["name"],
+    unique_by=lambda site: str(site["name"]),
 )
 data = some(
     hostPath=texts.map(lambda text: f"/{text}"),
@@ -104,16 +104,23 @@ def test_what_is_written_loads_back_to_the_same(federation: Federation) -> None:
     assert dump(again) == dump(federation)
 
 
+def refusal(document: bytes | str) -> DocumentInvalid | None:
+    """The error that reading ends in, if any; every other exception is a bug."""
+    try:
+        load(document)
+    except DocumentInvalid as error:
+        return error
+    return None
+
+
 def survives(document: bytes | str) -> None:
     """Reading ends soon, with a federation or with an error made for people."""
     before = time.perf_counter()
-    try:
-        load(document)
-    except UmbelError as error:
-        assert error.code.startswith("U1")
-        assert isinstance(error, DocumentInvalid)
-        assert all(line.isprintable() for line in error.render().splitlines())
+    error = refusal(document)
     assert time.perf_counter() - before < 2
+    if error is not None:
+        assert error.code.startswith("U1")
+        assert all(line.isprintable() for line in error.render().splitlines())
 
 
 @QUICK
@@ -153,8 +160,6 @@ PLACES = [
 @QUICK
 @given(st.sampled_from(PLACES), st.lists(values, min_size=4, max_size=4))
 def test_any_value_at_any_place_ends_in_an_error_for_people(place: str, found: list[Any]) -> None:
-    import json
-
     survives(place.format(*(json.dumps(value) for value in found)))
 
 
@@ -180,6 +185,8 @@ LARGE = {
     "one key": "a: 1\n" * 200_000,
     "tags": "!" * 1_000_000,
     "documents": "---\n" * 250_000,
+    "made names": "metadata: {name: a}\nspec: {groups: [{name: a, sites: 9000000000000000000}, "
+    f"{{name: b, sites: [{'{name: a-1},' * 15_000}]}}]}}",
     "bad labels": "metadata: {labels: {" + ", ".join(f'"-{n}": 1' for n in range(30_000)) + "}}",
 }
 

@@ -21,10 +21,8 @@ def problem_of(text: bytes | str) -> Problem:
 
 def laughs(levels: int) -> str:
     """Each line is nine times the line before."""
-    rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    for n in range(1, levels):
-        rows.append(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]")
-    return "\n".join(rows)
+    rows = (f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, levels))
+    return "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(rows)
 
 
 SYNTAX = [
@@ -110,10 +108,7 @@ def test_numbers_are_read_as_in_yaml_1_2() -> None:
     config = "{a: 0o17, b: 0x1F, c: 0755, d: 1e3, e: -2, f: .5, g: true, h: 12:30, i: '1'}"
     text = f"{HEAD}spec: {{groups: [{{name: a, data: {{nodeConfig: {config}}}}}]}}"
     found = load(text).spec.groups[0].data.node_config
-    assert found == {
-        **{"a": 15, "b": 31, "c": 755, "d": 1000.0, "e": -2, "f": 0.5},
-        **{"g": True, "h": "12:30", "i": "1"},
-    }
+    assert list(found.values()) == [15, 31, 755, 1000.0, -2, 0.5, True, "12:30", "1"]
     assert isinstance(found["d"], float)
     assert found["g"] is True
 

@@ -115,7 +115,7 @@ def test_old_files_are_kept_up_to_a_number(path: Path, clock: Clock) -> None:
         "audit.jsonl.1",
         "audit.jsonl.2",
     ]
-    kept = [p for p in ("audit.jsonl.2", "audit.jsonl.1", "audit.jsonl")]
+    kept = ["audit.jsonl.2", "audit.jsonl.1", "audit.jsonl"]
     peers = [int(line["peer"]) for name in kept for line in lines(path.parent / name)]
     assert peers == list(range(peers[0], 100))
     for file in path.parent.iterdir():

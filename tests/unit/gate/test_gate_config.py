@@ -20,7 +20,7 @@ from umbel.gate.config import (
 
 def config(**changes: Any) -> dict[str, Any]:
     return {
-        "doors": [{"api": "fleet", "host": "0.0.0.0", "port": 9092}],
+        "doors": [{"api": "fleet", "host": "::", "port": 9092}],
         "tls": {"certificate": "/t/server.crt", "key": "/t/server.key"},
         "upstream": "/t/superlink.sock",
         "users": "/t/users.json",
@@ -101,7 +101,7 @@ def test_the_runtime_door_opens_on_loopback(host: str, tmp_path: Path) -> None:
     assert read_from(tmp_path, config(doors=[door])).doors[0].host == host
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "127.0.0.1.org"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "127.0.0.1.org"])  # noqa: S104
 def test_the_runtime_door_opens_nowhere_else(host: str, tmp_path: Path) -> None:
     door = {"api": "runtime", "host": host, "port": 1}
     with pytest.raises(RuntimeDoorExposed, match="U440"):

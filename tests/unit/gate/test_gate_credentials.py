@@ -65,12 +65,10 @@ def test_who_is_removed_is_gone_after_a_look(known: Credentials, tmp_path: Path)
     assert known.site(A) is None
 
 
-@pytest.mark.parametrize("broken", ["", "{", "[]", "[1]", '{"x": {"site": "a"}}', f'{{"{A}": 1}}'])
+@pytest.mark.parametrize("broken", ["", "{", "[1]", '{"x": {"site": "a"}}', f'{{"{A}": 1}}'])
 def test_a_broken_file_leaves_what_was_known(
     broken: str, known: Credentials, tmp_path: Path
 ) -> None:
-    if broken == "[]":
-        broken = "[[1, 2, 3]]"
     write(tmp_path, [ALICE], broken)
     [fault] = known.refresh()
     assert isinstance(fault, RosterUnreadable)

@@ -37,6 +37,11 @@ class LocalFlower:
         """List the SuperNodes."""
         return [NodeSeen(**node) for node in await self._errand("nodes", federation)]
 
+    async def look(self, federation: str) -> tuple[Sequence[NodeSeen], Sequence[RunStatus]]:
+        """List the SuperNodes and the runs."""
+        seen = await self._errand("look", federation)
+        return [NodeSeen(**n) for n in seen["nodes"]], [RunStatus(**r) for r in seen["runs"]]
+
     async def runs(self, federation: str) -> Sequence[RunStatus]:
         """List the runs, newest first."""
         return [RunStatus(**run) for run in await self._errand("runs", federation)]

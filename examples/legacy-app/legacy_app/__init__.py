@@ -1,0 +1,1 @@
+"""A straight line, fitted by several sites; written in Flower's older API."""

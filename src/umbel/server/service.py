@@ -1,0 +1,103 @@
+"""What the daemon does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import subprocess
+from pathlib import Path
+
+import uvicorn
+
+from umbel.errors import UmbelError
+from umbel.server.api import Api
+from umbel.sockets import private_listener
+from umbel.wiring import House, build_house
+
+SOCKET = "umbel.sock"
+MAINTENANCE_S = 3600.0
+log = logging.getLogger("umbel.daemon")
+
+
+def socket_path(home: Path) -> Path:
+    """Say where the daemon of this home listens."""
+    return home / "run" / SOCKET
+
+
+class Daemon:
+    """Adopts what runs, serves the API, renews certificates; ends when there is nothing to keep."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._leaving = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until the last federation is gone, or until told to end."""
+        house = self._house
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._leaving.set)
+        known = house.engine.known()
+        for name in known:
+            house.supervisor.adopt(name)
+        server = _server(Api(house, self._leaving.set))
+        listener = private_listener(socket_path(house.home))
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(server.serve(sockets=[listener]))
+            watching = group.create_task(self._watch_nursery()) if known else None
+            upkeep = group.create_task(self._maintain())
+            await self._leaving.wait()
+            server.should_exit = True
+            await serving
+            listener.close()
+            for task in (watching, upkeep):
+                if task is not None:
+                    task.cancel()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """Told to end with federations declared, we leave them running."""
+        await self._house.supervisor.close()
+        if not self._house.engine.known():
+            await self._house.nursery.dismiss()
+        else:
+            await self._house.nursery.release()
+        self._house.store.close()
+        socket_path(self._house.home).unlink(missing_ok=True)
+
+    async def _watch_nursery(self) -> None:
+        with contextlib.suppress(UmbelError):
+            await self._house.nursery.ensure()
+
+    async def _maintain(self) -> None:
+        while True:
+            await asyncio.sleep(MAINTENANCE_S)
+            for federation in self._house.engine.known().values():
+                try:
+                    sites = await self._house.target.renew(federation)
+                except UmbelError as error:
+                    log.warning("renewal of %s: %s", federation.name, error)
+                else:
+                    if sites:
+                        log.info("renewed certificates of %s: %s", federation.name, sites)
+
+
+def _server(api: Api) -> uvicorn.Server:
+    config = uvicorn.Config(
+        api.app(),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+        loop="asyncio",
+    )
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    return server
+
+
+async def serve(home: Path, nursery: subprocess.Popen[bytes] | None) -> None:
+    """Be the daemon of this home; `nursery` is loading Flower meanwhile."""
+    await Daemon(build_house(home, nursery)).run()
