@@ -138,9 +138,11 @@ class Client:
         """Say what up would do."""
         return self._call("POST", f"/v1/federations/{quote(name)}/plan", document)
 
-    def up(self, name: str, document: str, basis: str = "") -> Iterator[Json]:
+    def up(
+        self, name: str, document: str, basis: str = "", *, rotate_ca: bool = False
+    ) -> Iterator[Json]:
         """Make the world as declared; gives progress, then the result."""
-        query = urlencode({"basis": basis} if basis else {})
+        query = urlencode({"basis": basis, "rotate_ca": int(rotate_ca)})
         return self._stream("PUT", f"/v1/federations/{quote(name)}?{query}", document)
 
     def scale(self, name: str, group: str, count: int) -> Iterator[Json]:

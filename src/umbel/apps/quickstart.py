@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -39,6 +40,13 @@ class NotAFolder(RequestError):
 def read_template_files() -> dict[str, bytes]:
     """Give the app's files: path inside the app's folder, and content."""
     return dict(sorted(_walk(files("umbel.apps") / "templates" / NAME, "")))
+
+
+def fingerprint() -> str:
+    """Give a name that changes when, and only when, the app does: for folders that outlive us."""
+    parts = (part for name, text in read_template_files().items() for part in (name.encode(), text))
+    digests = (hashlib.sha256(part).digest() for part in parts)
+    return hashlib.sha256(b"".join(digests)).hexdigest()[:12]
 
 
 def write(folder: Path) -> tuple[Path, ...]:

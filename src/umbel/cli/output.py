@@ -73,7 +73,10 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str =
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    shown = any(columns)
+    made = Table(
+        title=title or None, title_justify="left", box=None, pad_edge=False, show_header=shown
+    )
     for column in columns:
         made.add_column(column, header_style="bold", overflow="fold")
     for row in rows:

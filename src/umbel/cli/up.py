@@ -15,6 +15,7 @@ EXAMPLES = """Examples:
 
   umbel up                      three sites on this machine
   umbel up -f federation.yaml   what the document declares
+  umbel up --rotate-ca          a new CA; the sites are restarted with it
   umbel up -f F --basis X       only if nothing changed since `umbel plan -o json` gave basis X
 """
 
@@ -29,6 +30,9 @@ def up(
         Path | None, typer.Option("--file", "-f", help="The document.", show_default=False)
     ] = None,
     basis: Annotated[str, typer.Option(help="Refuse if the world has changed since.")] = "",
+    rotate_ca: Annotated[
+        bool, typer.Option("--rotate-ca", help="Make a new CA and renew every certificate.")
+    ] = False,
     output: AsOutput = Output.TEXT,
 ) -> None:
     """Make the world as declared, and return when it takes runs. May be repeated."""
@@ -36,7 +40,8 @@ def up(
         federation = context.read_document(file)
         client = context.client()
         client.start()
-        stream = client.up(federation.name, federation.model_dump_json(), basis)
+        document = federation.model_dump_json()
+        stream = client.up(federation.name, document, basis, rotate_ca=rotate_ca)
         result = follow_progress(stream, f"{federation.name}: coming up")
         if output in (Output.JSON, Output.YAML):
             show_data(result, output)

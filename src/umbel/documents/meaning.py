@@ -22,7 +22,7 @@ from umbel.documents.nodes import (
 from umbel.documents.problems import DocumentInvalid, Kind, Path, Problem, Text, quoted, shown
 from umbel.documents.shape import read_part
 from umbel.documents.words import either
-from umbel.model.federation import Group, Target
+from umbel.model.federation import OWNER, Group, Target
 from umbel.model.placement import Placement
 from umbel.model.unit import HUB
 
@@ -52,7 +52,7 @@ class DuplicatePort(DocumentInvalid):
 
 
 class ReservedName(DocumentInvalid):
-    """A site has a name that Umbel uses itself."""
+    """A site or user has a name that Umbel uses itself."""
 
     code = "U138"
 
@@ -158,10 +158,13 @@ def _made_names(root: Mapping, text: Text) -> Iterator[Problem]:
             yield text.problem(DuplicateSite, fact, hint, at=nearest_mark(root, path), path=path)
 
 
+def _user_paths(root: Mapping) -> Iterator[Path]:
+    for n, _ in enumerate(items_at(root, "spec", "security", "users")):
+        yield ("spec", "security", "users", n, "name")
+
+
 def _user_names(root: Mapping, text: Text) -> Iterator[Problem]:
-    users = items_at(root, "spec", "security", "users")
-    paths: list[Path] = [("spec", "security", "users", n, "name") for n, _ in enumerate(users)]
-    return _repeated(root, text, DuplicateUser, "user name", paths)
+    return _repeated(root, text, DuplicateUser, "user name", _user_paths(root))
 
 
 def _port_numbers(root: Mapping, text: Text) -> Iterator[Problem]:
@@ -170,11 +173,13 @@ def _port_numbers(root: Mapping, text: Text) -> Iterator[Problem]:
 
 
 def _reserved_names(root: Mapping, text: Text) -> Iterator[Problem]:
-    for path in _site_paths(root):
-        node = child(root, *path)
-        if isinstance(node, Scalar) and node.value == HUB:
-            fact = f"the site name {quoted(HUB)} is reserved for the place where the SuperLink runs"
-            yield text.problem(ReservedName, fact, "choose another name", at=node.mark, path=path)
+    taken = [(path, HUB, "the place where the SuperLink runs") for path in _site_paths(root)]
+    taken += [(path, OWNER, "whoever declares the federation") for path in _user_paths(root)]
+    for path, name, what in taken:
+        if text_at(root, *path) == name:
+            fact = f"the name {quoted(name)} is reserved for {what}"
+            at = nearest_mark(root, path)
+            yield text.problem(ReservedName, fact, "choose another name", at=at, path=path)
 
 
 def _keys_fit_targets(root: Mapping, text: Text) -> Iterator[Problem]:

@@ -99,6 +99,18 @@ class Interrupted(RequestError):
         super().__init__(f"{federation} was taken down meanwhile", hint="umbel up starts it again")
 
 
+class RunsActive(RequestError):
+    """Something was asked that would disturb a run."""
+
+    code = "U340"
+
+    def __init__(self, runs: Sequence[str]) -> None:
+        super().__init__(
+            f"{len(runs)} runs are under way: {', '.join(runs[:3])}",
+            hint="wait for them (umbel runs), or stop them (umbel stop RUN)",
+        )
+
+
 class CannotLook(WorldError):
     """What is there could not be seen, so nothing was changed."""
 
@@ -132,6 +144,18 @@ class Engine:
     async def plan(self, federation: Federation) -> Plan:
         """Say what apply would do. Changes nothing."""
         return (await self._decide(federation, self._store.allotment(federation.name))).plan
+
+    async def rotate_authority(self, federation: Federation, progress: Progress) -> Plan:
+        """Put a new CA in the old one's place, then apply. Refused while an app runs."""
+        if _hub_answers(await self._target.observe(federation.name)):
+            active = [r.run_id for r in await self._flower.runs(federation.name) if not r.ended]
+            if active:
+                raise RunsActive(active)
+        progress("new CA: renewing every certificate")
+        await self._target.rotate(federation)
+        plan = await self.apply(federation, progress)
+        await self._target.end_rotation(federation)
+        return plan
 
     async def apply(self, federation: Federation, progress: Progress, basis: str = "") -> Plan:
         """Make the world as declared; returns when the federation takes runs."""

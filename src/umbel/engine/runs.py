@@ -14,7 +14,6 @@ from umbel.model.unit import HUB
 from umbel.observe.runs import EVENTS, LOG, Tail, enrich, read_events, run_folders
 from umbel.ports import Flower, RunsApps
 
-ENDED = ("completed", "failed", "stopped")
 LOOK_AGAIN_S = 0.2
 ASK_AGAIN_S = 1.0  # the SuperLink is asked less often than files are read
 
@@ -84,7 +83,7 @@ class Runs:
     async def stop(self, federation: str, run_id: str) -> RunStatus:
         """Stop the run and end its processes; doing it again changes nothing."""
         run = await self.get(federation, run_id)
-        if run.status not in ENDED:
+        if not run.ended:
             await self._flower.stop(federation, run.run_id)
         await self._places.end_tasks(federation, run.run_id)
         return await self.get(federation, run.run_id)
@@ -97,7 +96,7 @@ class Runs:
         asked_s = loop.time()
         yield run
         while True:
-            ended = run.status in ENDED  # asked before the files are read: nothing comes after
+            ended = run.ended  # asked before the files are read: nothing comes after
             for event in self._new_events(federation, run_id, tails):
                 yield event
             if ended:
@@ -124,7 +123,7 @@ class Runs:
         tails: dict[str, Tail] = {}
         asked_s = asyncio.get_running_loop().time()
         while True:
-            ended = run.status in ENDED or not follow
+            ended = run.ended or not follow
             for name, folder in self._log_folders(federation, run.run_id, site).items():
                 tail = tails.setdefault(name, Tail(folder / LOG))
                 for line in tail.rest() if ended else tail.read():

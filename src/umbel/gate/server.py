@@ -165,6 +165,8 @@ class Server:
             tell(error)
         for fault in self._house.credentials.refresh():
             tell(fault)
+        self._house.audit.event("gate reloaded")
+        say("reloaded")
 
     def _open(self) -> None:
         try:
@@ -175,8 +177,7 @@ class Server:
             raise
         for door, sock in self._listeners:
             host, port = sock.getsockname()[:2]
-            sys.stdout.write(f"{door.api} {host} {port}\n")
-        sys.stdout.flush()
+            say(f"{door.api} {host} {port}")
 
     def _shut(self) -> None:
         for _, sock in self._listeners:
@@ -274,6 +275,12 @@ class _Guest(Connection):
             self._peers[self.peer] -= 1
             if not self._peers[self.peer]:
                 del self._peers[self.peer]
+
+
+def say(line: str) -> None:
+    """Say on stdout how things go."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def tell(error: UmbelError) -> None:

@@ -15,6 +15,7 @@ from umbel.model.placement import Effect, Placement
 from umbel.model.role import Role as Role  # noqa: PLC0414  # also found here, where it is used
 
 API_VERSION = "umbel.dev/v1alpha1"
+OWNER = "owner"  # the user who declared the federation; always an admin, so never listed
 
 HOST_PATTERN = r"^[A-Za-z0-9:.\-\[\]_]+$"
 PATH_PATTERN = r"^/"

@@ -70,6 +70,11 @@ class RunStatus:
     started_at: str = ""
     finished_at: str = ""
 
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.status in ("completed", "failed", "stopped")
+
 
 @dataclass(frozen=True, slots=True)
 class FederationStatus:

@@ -84,7 +84,10 @@ class Api:
         engine = self._house.engine
 
         async def work(progress: Progress) -> Any:
-            plan = await engine.apply(federation, progress, basis)
+            if request.query_params.get("rotate_ca") == "1":
+                plan = await engine.rotate_authority(federation, progress)
+            else:
+                plan = await engine.apply(federation, progress, basis)
             status = await engine.status(federation.name)
             return {"plan": asdict(plan), "status": asdict(status)}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvicorn
 
+from umbel.agent.log_files import trim
 from umbel.errors import UmbelError
 from umbel.server.api import Api
 from umbel.sockets import private_listener
@@ -74,6 +75,7 @@ class Daemon:
     async def _maintain(self) -> None:
         while True:
             await asyncio.sleep(MAINTENANCE_S)
+            await asyncio.to_thread(trim, self._house.home / "federations")
             for federation in self._house.engine.known().values():
                 try:
                     sites = await self._house.target.renew(federation)

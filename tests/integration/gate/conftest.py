@@ -178,18 +178,18 @@ class Upstream:
         with reachable(path) as name:
             self._server = await asyncio.start_unix_server(self._spawn, name)
 
-    def hang_up(self) -> None:
+    async def hang_up(self) -> None:
         """Close every connection, and go on listening."""
-        for task in list(self._tasks):
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def stop(self) -> None:
         """Close everything."""
         if self._server is not None:
             self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.hang_up()
 
     def _spawn(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
@@ -211,6 +211,8 @@ class Upstream:
             self.gone.set()
         finally:
             writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
 
 
 @dataclass
@@ -265,6 +267,12 @@ class Gate:
         finally:
             client.writer.transport.abort()
 
+    async def reload(self) -> None:
+        """Send SIGHUP, and wait until it is heeded."""
+        self.process.send_signal(signal.SIGHUP)
+        assert self.process.stdout is not None
+        assert await asyncio.to_thread(self.process.stdout.readline) == b"reloaded\n"
+
     def audit(self) -> list[dict[str, Any]]:
         """Read the audit log."""
         text = (self.folder / "audit.jsonl").read_text()
@@ -305,7 +313,7 @@ def write_config(folder: Path, audit: str = "audit.jsonl", **limits: float) -> P
     path = folder / "gate.json"
     doors = [{"api": a, "host": "127.0.0.1", "port": 0} for a in ("fleet", "control", "runtime")]
     files = {"users": "users.json", "sites": "sites.json", "audit": audit}
-    config = {
+    config: dict[str, Any] = {
         "doors": doors,
         "tls": {"certificate": str(folder / "server.crt"), "key": str(folder / "server.key")},
         "upstream": str(folder / "superlink.sock"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ async def test_people_strangers_and_comings_are_written_and_traffic_is_not(
     await gate.ask("fleet", "/v1/fleet/deactivate-node", north.headers())
     for _ in range(10):
         await gate.ask("control", LIST, {"authorization": "Bearer guess"})
-    assert gate.stop() == 0
+    assert await asyncio.to_thread(gate.stop) == 0
     lines = gate.audit()
     told = [(x.get("door"), x["who"], x["what"], x.get("status"), x.get("times")) for x in lines]
     assert told == [
@@ -49,7 +50,7 @@ async def test_no_secret_and_no_word_of_a_stranger_is_written(own: Own, north: S
     await gate.ask("control", "/secret-path?secret-token", {"authorization": "Bearer secret-guess"})
     await gate.say("control", b"POST /secret HTTP/1.1\r\nsecret-header: secret-value\r\n\r\n")
     gate.process.terminate()
-    _, said = gate.process.communicate(timeout=5)
+    _, said = await asyncio.to_thread(gate.process.communicate)
     text = (gate.folder / "audit.jsonl").read_text() + said.decode()
     for secret in ("secret", "Bearer", "the-body", *gate.user("admin").values(), *signed.values()):
         assert secret not in text

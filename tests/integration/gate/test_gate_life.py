@@ -72,7 +72,7 @@ async def test_a_new_certificate_is_shown_without_dropping_anybody(
     before = await gate.connect("fleet")
     assert before.certificate_name() == "server"
     renew(gate.folder, "renewed")
-    gate.process.send_signal(signal.SIGHUP)
+    await gate.reload()
     await before.send(gate.request(PULL, b"x", north.headers()))
     assert (await before.answer()).status == 200
     assert (await gate.connect("fleet")).certificate_name() == "renewed"
@@ -84,7 +84,7 @@ async def test_a_bad_certificate_is_told_and_not_used(own: Own, north: Site) -> 
     gate, _ = await own()
     trusted = (gate.folder / "server.crt").read_bytes()
     (gate.folder / "server.crt").write_text("nonsense")
-    gate.process.send_signal(signal.SIGHUP)
+    await gate.reload()
     assert gate.process.stderr is not None
     told = await asyncio.to_thread(gate.process.stderr.readline)
     assert told.startswith(b"U245 ")
@@ -101,7 +101,7 @@ async def test_who_is_removed_is_out_after_a_signal(
     assert (await client.answer()).status == 200
     enrol(gate.folder)
     (gate.folder / "users.json").write_text("[]")
-    gate.process.send_signal(signal.SIGHUP)
+    await gate.reload()
     await client.send(gate.request(PULL, b"x", north.headers()))
     assert (await client.answer()).raw == gate.strangers_answer
     answer = await gate.ask("control", "/v1/control/list-runs", gate.user("admin"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.integration.gate.conftest import Asked, Gate, Own, Site, Upstream
+    from tests.integration.gate.conftest import Asked, Client, Gate, Own, Site, Upstream
 
 MIB = 1 << 20
 PULL = "/v1/fleet/pull-messages"
@@ -89,8 +89,8 @@ async def test_pipelined_requests_are_answered_one_by_one(
     other.writer.transport.abort()
 
 
-async def _answers(client: object, count: int) -> list[bytes]:
-    return [(await client.answer()).body for _ in range(count)]  # type: ignore[attr-defined]
+async def _answers(client: Client, count: int) -> list[bytes]:
+    return [(await client.answer()).body for _ in range(count)]
 
 
 async def test_a_stream_passes_chunk_by_chunk(gate: Gate, upstream: Upstream) -> None:
@@ -213,8 +213,7 @@ async def test_a_link_that_was_closed_meanwhile_is_not_used(
         await client.send(gate.request(PULL, b"x", north.headers()))
         assert (await client.answer()).status == 200
         assert upstream.connections == number
-        upstream.hang_up()
-        await asyncio.sleep(0)
+        await upstream.hang_up()
 
 
 async def test_what_a_superlink_says_to_who_it_does_not_know_stays_inside(

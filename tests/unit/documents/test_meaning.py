@@ -18,6 +18,15 @@ def problems_of(text: str) -> tuple[Problem, ...]:
 
 CASES = [
     pytest.param(
+        f"{HEAD}spec:\n  security:\n    users: [{{name: owner, role: viewer}}]\n",
+        "U138",
+        (7, 20),
+        "spec.security.users[0].name",
+        'the name "owner" is reserved for whoever declares the federation',
+        "choose another name",
+        id="a user called owner",
+    ),
+    pytest.param(
         f"{GROUP}      sites: 3\n    - name: b\n      sites: [{{name: a-4}}, {{name: a-3}}]\n",
         "U135",
         (10, 35),
@@ -76,7 +85,7 @@ CASES = [
         "U138",
         (8, 22),
         "spec.groups[0].sites[0].name",
-        'the site name "hub" is reserved',
+        'the name "hub" is reserved for the place',
         "choose another name",
         id="a site called hub",
     ),

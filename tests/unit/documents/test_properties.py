@@ -117,7 +117,7 @@ def survives(document: bytes | str) -> None:
     """Reading ends soon, with a federation or with an error made for people."""
     before = time.perf_counter()
     error = refusal(document)
-    assert time.perf_counter() - before < 2
+    assert time.perf_counter() - before < 5
     if error is not None:
         assert error.code.startswith("U1")
         assert all(line.isprintable() for line in error.render().splitlines())

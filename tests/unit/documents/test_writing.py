@@ -154,10 +154,12 @@ def test_a_slug_is_a_name(text: str, name: str) -> None:
 
 
 def test_a_typical_document_loads_quickly() -> None:
-    load(FULL)
-    before = time.perf_counter()
-    load(FULL)
-    assert time.perf_counter() - before < 0.02
+    took = []
+    for _ in range(5):
+        before = time.perf_counter()
+        load(FULL)
+        took.append(time.perf_counter() - before)
+    assert min(took) < 0.02
 
 
 def test_the_package_is_light() -> None:

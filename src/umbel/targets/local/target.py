@@ -196,6 +196,25 @@ class LocalTarget:
             await self._supervisor.start(unit)
         return [unit.site for unit in renewed]
 
+    async def rotate(self, federation: Federation) -> None:
+        """Put a new CA in the old one's place; who runs is restarted before the gate changes."""
+        before = await asyncio.to_thread(self._authority, federation)
+        security = federation.spec.security
+        secret = read_secret(security.ca_key) if security.ca_key is not None else None
+        now = datetime.now(UTC)
+        await asyncio.to_thread(before.rotate, now=now, days=security.ca_days, secret=secret)
+        kept = [k.unit for k in self._store.units(federation.name).values()]
+        nodes = [unit for unit in kept if unit.kind is Kind.SUPERNODE]
+        await asyncio.to_thread(self._site_identities, federation, nodes)
+        execs = [unit for unit in kept if unit.kind in (Kind.SERVER_EXEC, Kind.CLIENT_EXEC)]
+        async with asyncio.TaskGroup() as group:
+            for unit in (*nodes, *execs):
+                group.create_task(self._supervisor.start(unit))
+
+    async def end_rotation(self, federation: Federation) -> None:
+        """Trust the new CA alone."""
+        await asyncio.to_thread(self._authority(federation).drop_former)
+
     async def remove(self, federation: str, units: Collection[str]) -> None:
         """End the units; a site whose SuperNode goes is revoked and its key destroyed."""
         await self._supervisor.stop(federation, units)
