@@ -7,7 +7,8 @@ READY  := $(VENV)/.ready
 .PHONY: up test check fmt docs bench clean
 
 up: $(READY)  ## a secured federation on this machine that trains the quickstart app
-	@$(BIN)/umbel demo
+	@$(BIN)/umbel up
+	@$(BIN)/umbel run
 
 test: $(READY) check  ## every test that needs no cluster
 	$(BIN)/pytest -q tests

@@ -76,8 +76,10 @@ def timed(act: Callable[[], object]) -> float:
 def one_round(root: Path, sites: int) -> dict[str, float]:
     """Make everything once, then look again at what is there already."""
     federation = Federation(root, sites, datetime.now(UTC))
+    cpu = time.process_time()
     took = {f"{phase.__name__}_s": timed(partial(phase, federation)) for phase in PHASES}
     took["umbel_s"] = sum(took.values())
+    took["cpu_s"] = time.process_time() - cpu  # what remains when neighbours are loud
     took["again_s"] = sum(timed(partial(phase, federation)) for phase in PHASES)
     assert len(Roster(root / "gate" / "sites.json").sites()) == sites
     return took

@@ -19,13 +19,16 @@ class CannotWrite(WorldError):
     def __init__(self, path: Path, error: OSError) -> None:
         hints = {
             errno.ENOSPC: "the disk is full: free some space and repeat the command",
-            errno.EROFS: "the file system is read-only: set UMBEL_HOME to a writable folder",
-            errno.EACCES: "check who owns the folder, or set UMBEL_HOME to a folder of yours",
-            errno.EPERM: "check who owns the folder, or set UMBEL_HOME to a folder of yours",
+            errno.EROFS: "the file system is read-only: choose another folder (UMBEL_HOME is where Umbel keeps its own)",
+            errno.EACCES: "choose a folder of yours (UMBEL_HOME is where Umbel keeps its own)",
+            errno.EPERM: "choose a folder of yours (UMBEL_HOME is where Umbel keeps its own)",
         }
         super().__init__(
             f"cannot write {path}: {error.strerror or error}",
-            hint=hints.get(error.errno or 0, "set UMBEL_HOME to a writable folder"),
+            hint=hints.get(
+                error.errno or 0,
+                "choose a writable folder (UMBEL_HOME is where Umbel keeps its own)",
+            ),
         )
 
 

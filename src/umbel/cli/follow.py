@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from umbel.cli.output import Output, console, number, printable, say, show_data, table
 from umbel.model.event import RoundEnded, accuracy_of, from_line, loss_of
-
-if TYPE_CHECKING:
-    from umbel.client import Client
 
 STATUSES = {"completed": 0, "failed": 1, "stopped": 3}
 SHOWN_TRACEBACKS = 3
 
 
+class GivesEvents(Protocol):
+    """Tells what happens in a run, until it ends."""
+
+    def events(self, name: str, run: str, /) -> Iterator[Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a run is called, and where its results and its log are."""
+
+    title: str
+    results: str
+    log: str
+
+
 class Follower:
     """Follows one run to its end."""
 
-    def __init__(self, client: Client, federation: str, run_id: str, *, quiet: bool) -> None:
+    def __init__(
+        self,
+        client: GivesEvents,
+        federation: str,
+        run_id: str,
+        *,
+        quiet: bool,
+        words: Words | None = None,
+    ) -> None:
         self._client = client
+        self._words = words or Words(
+            f"run {run_id}",
+            f"umbel pull {run_id} fetches the model and the metrics",
+            f"umbel logs {run_id} shows what the ServerApp wrote",
+        )
         self._federation = federation
         self._run_id = run_id
         self._quiet = quiet
@@ -101,9 +128,9 @@ class Follower:
         self._show_failures(ended)
         seconds = time.monotonic() - self._began_s
         details = f": {printable(ended['details'])}" if ended.get("details") else ""
-        say(f"\nrun {self._run_id} {ended.get('status')} after {seconds:.1f} s{details}")
+        say(f"\n{self._words.title} {ended.get('status')} after {seconds:.1f} s{details}")
         if ended.get("status") == "completed" and self._rounds:
-            say(f"umbel pull {self._run_id} fetches the model and the metrics")
+            say(self._words.results)
 
     def _rows(self) -> list[list[str]]:
         return [
@@ -128,7 +155,7 @@ class Follower:
             if site not in told:
                 say(f"\n{site} failed: {printable(reason)}")
         if not self._rounds and ended.get("status") == "failed" and not self._raised:
-            say(f"umbel logs {self._run_id} shows what the ServerApp wrote")
+            say(self._words.log)
 
     def exit_status(self, ended: dict[str, Any]) -> int:
         """Give the run's result; a run in which no site ever answered well has failed."""

@@ -47,7 +47,7 @@ def init(
             raise DocumentExists(document)
         written = quickstart.write(folder)
         try:
-            document.write_text(commented_template(slug(folder.absolute().name)))
+            document.write_text(commented_template(slug(folder.absolute().name) or "lab"))
         except OSError as error:
             raise CannotWrite(document, error) from error
         for path in (document, *written):

@@ -23,6 +23,8 @@ COMMANDS = (
     "scale",
     "down",
     "connect",
+    "doctor",
+    "simulate",
     "schema",
 )
 

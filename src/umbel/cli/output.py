@@ -117,10 +117,12 @@ def show_error(error: UmbelError) -> None:
     from rich.text import Text
 
     out = console(stderr=True)
-    out.print(Text.assemble(("error", "bold red"), f"[{error.code}]: ", printable(error.fact)))
-    for problem in getattr(error, "problems", ()):
+    problems = getattr(error, "problems", ())
+    fact = f"{len(problems)} mistakes in the document" if len(problems) > 1 else error.fact
+    out.print(Text.assemble(("error", "bold red"), f"[{error.code}]: ", printable(fact)))
+    for problem in problems:
         out.print(Text("\n" + problem.render()))
-    if error.hint:
+    if error.hint and not problems:
         out.print(Text.assemble(("hint", "bold cyan"), ": ", printable(error.hint)))
 
 

@@ -108,7 +108,8 @@ def _quickstart() -> Path:
     from umbel.apps import quickstart
     from umbel.files import ensure_private_folder
 
-    folder = ensure_private_folder(context.home() / "apps") / "quickstart"
+    apps = ensure_private_folder(context.home() / "apps")
+    folder = apps / f"quickstart-{quickstart.fingerprint()}"
     quickstart.write(folder)
     return folder
 

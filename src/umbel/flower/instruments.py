@@ -26,11 +26,11 @@ class Observer(Protocol):
     def ended(self, arrays: Callable[[], dict[str, Any]] | None) -> None: ...
 
 
-def install(observer: Observer) -> None:
+def install(observer: Observer, grid_class: Any = None) -> None:
     """Let `observer` see every strategy, server and grid of this process."""
     _wrap_strategy(observer)
     _wrap_server(observer)
-    _wrap_grid(observer)
+    _wrap_grid(observer, grid_class or import_module("flwr.superlink.grid.http_grid").HttpGrid)
 
 
 def numbers(record: Any) -> dict[str, float]:
@@ -163,8 +163,7 @@ def _watch_legacy(server: Any, observer: Observer) -> None:
     server.evaluate_round = watched_evaluate_round
 
 
-def _wrap_grid(observer: Observer) -> None:
-    grid_class: Any = import_module("flwr.superlink.grid.http_grid").HttpGrid
+def _wrap_grid(observer: Observer, grid_class: Any) -> None:
     stock = grid_class.send_and_receive
 
     @functools.wraps(stock)

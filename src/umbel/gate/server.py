@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import signal
 import socket
@@ -141,11 +142,11 @@ class Server:
 
     async def run(self) -> None:
         """Serve until told to stop."""
-        self._open()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self.reload)
+        self._open()
         self._house.audit.event("gate started")
         tasks = [loop.create_task(self._accept(door, sock)) for door, sock in self._listeners]
         tasks.append(loop.create_task(self._sweep()))
@@ -279,11 +280,13 @@ class _Guest(Connection):
 
 def say(line: str) -> None:
     """Say on stdout how things go."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    with contextlib.suppress(OSError):  # whoever listened may be gone; the gate goes on
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
 
 
 def tell(error: UmbelError) -> None:
     """Say on stderr what is wrong, in one line."""
-    sys.stderr.write(f"{error}. Hint: {error.hint}\n")
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{error}. Hint: {error.hint}\n")
+        sys.stderr.flush()

@@ -219,8 +219,12 @@ class Pool:
         except OSError:
             sock.close()
             raise
-        loop = asyncio.get_running_loop()
-        _, link = await loop.create_unix_connection(lambda: Link(sock), sock=sock)
+        link = Link(sock)
+        try:
+            await asyncio.get_running_loop().create_unix_connection(lambda: link, sock=sock)
+        except asyncio.CancelledError:
+            link.drop()
+            raise
         return link
 
     def give(self, link: Link, now: float) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -90,8 +90,9 @@ def write_all(files: Mapping[Path, bytes]) -> None:
     try:
         for path, content in files.items():
             _write_new(beside[path], content)
+        places = list(beside.values())
         with ThreadPoolExecutor(_FLUSHERS) as pool:
-            list(pool.map(_flush, beside.values()))
+            list(pool.map(_flush, (places[i::_FLUSHERS] for i in range(_FLUSHERS))))
         for path, place in beside.items():
             place.replace(path)
     except OSError as error:
@@ -107,9 +108,10 @@ def _write_new(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def _flush(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+def _flush(paths: Sequence[Path]) -> None:
+    for path in paths:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -108,7 +108,7 @@ class Taint(Spec):
     value: str = Field(default="", description="Compared by tolerations with operator Equal.")
     effect: Effect = Field(
         default=Effect.NO_SELECT,
-        description="NoSelect keeps away, PreferNoSelect ranks last, NoSelectIfNew keeps who is in.",
+        description="NoSelect keeps away, PreferNoSelect changes nothing (as in OCM), NoSelectIfNew keeps who is in.",
     )
 
 

@@ -42,6 +42,17 @@ _COMMENTS = re.compile(r"//[^\n]*")
 _BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*(\w+)\s*,")
 _USES = re.compile(r"(?<!\w)managedCluster\b((?:\s*\.\s*\w+){0,2})\s*(\(?)")
 _PLACE = re.compile(r"(?:ERROR: )?<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
+_IN_OTHER_WORDS = tuple(
+    (re.compile(pattern), better, advice)
+    for pattern, better, advice in (
+        (r".*Recursion limit.*", "nested too deeply", "write several shorter expressions"),
+        (r"(unsupported syntax .*)", r"\1", "use has(a.b) && a.b == ... instead"),
+        (r"token recognition error at: '= ?'", "unexpected '='", "compare with =="),
+        (r"token recognition error at: (.*)", r"unreadable \1", ""),
+        (r"\w+ input '<EOF>'.*", "it ends too early", ""),
+        (r"\w+ input ('.*?') expecting.*", r"unexpected \1", ""),
+    )
+)
 _SHORT = 60
 _PACKAGE = "cel"
 _EVALUATOR = "cel.cel"
@@ -175,13 +186,14 @@ def _position(expression: str, index: int) -> tuple[int, int]:
 
 
 def _unreadable(expression: str, told: str) -> CelInvalid:
-    found = _PLACE.search(told, told.find("': ") + 1) or _PLACE.search(told)
+    found = _PLACE.search(told.replace(expression, "", 1))
     if found is None:
         return CelInvalid(expression, (1, 1), told, hint="simplify the expression")
-    why = re.sub(r" expecting \{.*", "", found[3]).replace("'<EOF>'", "the end")
-    hint = "an example: managedCluster.metadata.labels['gpu'] == 'true'"
-    if "unsupported syntax" in why:
-        hint = "use has(a.b) && a.b == ... instead of optional fields"
+    why, hint = found[3], "an example: managedCluster.metadata.labels['gpu'] == 'true'"
+    for pattern, better, advice in _IN_OTHER_WORDS:
+        if pattern.search(why):
+            why, hint = pattern.sub(better, why), advice or hint
+            break
     return CelInvalid(expression, (int(found[1]), int(found[2])), why, hint=hint)
 
 

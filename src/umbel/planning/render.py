@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from umbel.model.federation import DeclaredSite, Federation, Group, Role
+from umbel.model.federation import OWNER, DeclaredSite, Federation, Group, Role
 from umbel.model.site import Site, TaintSeen
 from umbel.model.unit import HUB, Kind, Unit
 from umbel.ports import Allotment
-
-OWNER = "owner"  # the user who declared the federation; always an admin
 
 
 def declared_sites(group: Group) -> tuple[DeclaredSite, ...]:
@@ -30,10 +28,10 @@ def as_site(declared: DeclaredSite, target: str) -> Site:
         labels=declared.labels,
         claims=declared.claims,
         taints=tuple(TaintSeen(t.key, t.value, t.effect) for t in declared.taints),
-        allocatable_cpu=declared.allocatable.cpu,
-        allocatable_memory=declared.allocatable.memory,
-        capacity_cpu=declared.allocatable.cpu,
-        capacity_memory=declared.allocatable.memory,
+        allocatable_cpu=declared.allocatable.cpu or None,
+        allocatable_memory=declared.allocatable.memory or None,
+        capacity_cpu=declared.allocatable.cpu or None,
+        capacity_memory=declared.allocatable.memory or None,
         gpu=declared.allocatable.gpu,
         scores=declared.scores,
     )

@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from umbel.gate.config import Tls
+from umbel.gate.server import tls_context
 
 if TYPE_CHECKING:
     from tests.integration.gate.conftest import Asked, Own, Site
@@ -175,6 +179,12 @@ def test_a_key_of_another_certificate_is_refused(
     key.write_bytes(old)
     status, said = _fail(str(prepared))
     assert (status, said[:5]) == (2, "U245 ")
+
+
+def test_old_tls_is_not_spoken(prepared: Path) -> None:
+    folder = prepared.parent
+    context = tls_context(Tls(folder / "server.crt", folder / "server.key"))
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
 def test_a_wrong_configuration_is_named(prepared: Path) -> None:

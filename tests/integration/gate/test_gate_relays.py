@@ -70,10 +70,11 @@ async def test_a_body_may_come_byte_by_byte(gate: Gate, upstream: Upstream, nort
 async def test_pipelined_requests_are_answered_one_by_one(
     gate: Gate, upstream: Upstream, north: Site
 ) -> None:
-    release = asyncio.Event()
+    arrived, release = asyncio.Event(), asyncio.Event()
 
     async def slow(asked: Asked) -> None:
         body = await asked.body()
+        arrived.set()
         await release.wait()
         await asked.say(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
 
@@ -82,6 +83,7 @@ async def test_pipelined_requests_are_answered_one_by_one(
     bodies = [b"one", b"", b"three" * 1000, b"four"]
     await client.send(b"".join(gate.request(PULL, b, north.headers()) for b in bodies))
     answers = asyncio.create_task(_answers(client, len(bodies)))
+    await arrived.wait()
     other = await gate.connect("fleet")  # a whole handshake later, only the first is on its way
     assert len(upstream.seen) == 1
     release.set()

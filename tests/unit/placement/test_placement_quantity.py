@@ -4,7 +4,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umbel.placement import quantity
@@ -47,12 +47,14 @@ def test_the_approximation_is_the_one_of_kubernetes() -> None:
     assert quantity.approximate("16367976Ki") == 16367976 * 1024.0
 
 
+@settings(deadline=None, database=None)
 @given(st.integers(0, 10**12))
 def test_thousandths_are_written_and_read_back(thousandths: int) -> None:
     number = Fraction(thousandths, 1000)
     assert quantity.parse(quantity.write(float(number))) == number
 
 
+@settings(deadline=None, database=None)
 @given(st.integers(0, 1 << 62))
 def test_bytes_are_written_and_read_back(number: int) -> None:
     assert quantity.parse(quantity.write_bytes(number)) == number

@@ -104,7 +104,7 @@ SCORES = "prioritizerPolicy.configurations"
         (
             selecting(celSelector={"celExpressions": ["true", "1 =="]}),
             f"{SELECTOR}.celSelector.celExpressions[1]",
-            "CEL expression `1 ==` does not compile: line 1, column 5: mismatched input the end",
+            "CEL expression `1 ==` does not compile: line 1, column 5: it ends too early",
         ),
         (
             scoring({"type": "BuiltIn"}),

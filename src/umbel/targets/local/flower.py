@@ -9,8 +9,8 @@ from typing import Any
 from umbel.agent.nursery_client import NurseryClient
 from umbel.identity.node_keys import NodeKey
 from umbel.identity.tokens import path_of
+from umbel.model.federation import OWNER
 from umbel.model.status import NodeSeen, RunStatus
-from umbel.planning.render import OWNER
 from umbel.ports import Store
 from umbel.targets.local.layout import Layout
 
