@@ -180,9 +180,9 @@ def run_unit(kind: str, settings: Mapping[str, Any]) -> None:
     """Be the unit, in this process, until it ends."""
     match kind:
         case "superlink":
-            launch.superlink(settings["argv"], Path(settings["listen"]))
+            launch.superlink(settings["argv"], Path(settings["listen"]), Path(settings["wake"]))
         case "supernode":
-            launch.supernode(settings["argv"])
+            launch.supernode(settings["argv"], Path(settings["wake"]))
         case "exec":
             processes.become_subreaper()
             Parent(from_json(settings)).run()

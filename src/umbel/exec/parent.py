@@ -18,6 +18,7 @@ from types import FrameType
 from umbel.exec import child
 from umbel.exec.recorder import EventFile, now_text
 from umbel.exec.settings import ExecSettings, run_folder
+from umbel.flower.fast.poke import drain, poked
 from umbel.flower.tasks import Task, TaskSource, Unreachable
 from umbel.model.event import TaskDied
 
@@ -50,6 +51,7 @@ class Parent:
         settings = self._settings
         shutil.rmtree(settings.tasks, ignore_errors=True)
         settings.tasks.mkdir(parents=True, exist_ok=True)
+        self._pokes = poked(settings.wake)
         source = TaskSource(settings.address, settings.ca, settings.secret)
         while not self._stopping:
             self._wait(self._serve_once(source))
@@ -58,6 +60,7 @@ class Parent:
 
     def _serve_once(self, source: TaskSource) -> float:
         """Claim and start at most one task; gives how long to wait before the next look."""
+        drain(self._pokes)
         try:
             task = source.acquire()
         except Unreachable:
@@ -98,7 +101,7 @@ class Parent:
         return process.pid
 
     def _wait(self, seconds: float) -> None:
-        fds = [self._wake, *(r.pidfd for r in self._running.values())]
+        fds = [self._wake, self._pokes.fileno(), *(r.pidfd for r in self._running.values())]
         readable, _, _ = select.select(fds, [], [], seconds)
         if self._wake in readable:
             with contextlib.suppress(BlockingIOError):

@@ -19,6 +19,7 @@ class ExecSettings:
     flower_home: Path
     runs: Path  # one folder a run: log, events, what the app wrote
     tasks: Path  # one file a task that runs now
+    wake: Path  # poked when there is a task
     warm: bool = True
     poll_s: float = 1.0
     task_timeout_s: float = 86_400.0
@@ -34,6 +35,7 @@ def from_json(data: Mapping[str, Any]) -> ExecSettings:
         flower_home=Path(data["flower_home"]),
         runs=Path(data["runs"]),
         tasks=Path(data["tasks"]),
+        wake=Path(data["wake"]),
         warm=bool(data["warm"]),
         poll_s=float(data["poll_s"]),
         task_timeout_s=float(data["task_timeout_s"]),

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from umbel.flower.fast import ringing
+from umbel.flower.fast.bells import Bells
+from umbel.flower.fast.hold import Hold
+from umbel.flower.fast.naps import Naps
+from umbel.flower.fast.poke import Poker
 from umbel.sockets import private_listener
 
 GRACEFUL_STOP_S = 1  # idle keep-alive clients would otherwise delay the end by half a minute
@@ -41,18 +47,27 @@ def plain_logs() -> None:
     logger.update_console_handler(level="INFO", timestamps=True, colored=False)
 
 
-def superlink(argv: Sequence[str], listen: Path) -> None:
-    """Run a SuperLink that listens on a Unix socket and on no port."""
+def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
+    """Run a SuperLink that listens on a Unix socket and on no port, and wakes its executor."""
     module: Any = import_module("flwr.superlink.cli.flower_superlink")
-    module.uvicorn = _UnixUvicorn(module.uvicorn, listen)
+    bells = Bells()
+    ringing.superlink(bells, Poker(wake))
+    module.uvicorn = _UnixUvicorn(module.uvicorn, listen, bells)
     sys.argv = list(argv)
     plain_logs()
     module.flower_superlink()
 
 
-def supernode(argv: Sequence[str]) -> None:
-    """Run a SuperNode."""
+def supernode(argv: Sequence[str], wake: Path) -> None:
+    """Run a SuperNode that wakes its executor."""
     module = import_module("flwr.supernode.cli.flower_supernode")
+    bells, changed = Bells(), threading.Event()
+    ringing.supernode(bells, changed.set, Poker(wake))
+    loop: Any = import_module("flwr.supernode.start_client_internal")
+    loop.time = Naps(changed, long_s=3)
+    served: Any = import_module("flwr.supernode.main")
+    stock = served.create_app
+    served.create_app = lambda **settings: Hold(stock(**settings), bells)
     sys.argv = list(argv)
     plain_logs()
     module.flower_supernode()
@@ -61,13 +76,14 @@ def supernode(argv: Sequence[str]) -> None:
 class _UnixUvicorn:
     """Stands in for `uvicorn` in the SuperLink's module: same app, other listener."""
 
-    def __init__(self, uvicorn: Any, listen: Path) -> None:
+    def __init__(self, uvicorn: Any, listen: Path, bells: Bells) -> None:
         self._uvicorn = uvicorn
         self._listen = listen
+        self._bells = bells
 
     def run(self, app: Any, log_config: Any, **_: Any) -> None:
         config = self._uvicorn.Config(
-            app,
+            Hold(app, self._bells),
             log_config=log_config,
             access_log=False,
             timeout_graceful_shutdown=GRACEFUL_STOP_S,

@@ -81,6 +81,10 @@ class Layout:
         """What was asked of the gate, by whom."""
         return self.place(HUB) / "audit.jsonl"
 
+    def wake(self, site: str) -> Path:
+        """Where the executor of this place is poked."""
+        return self.place(site) / "exec.wake"
+
     def secret(self, site: str) -> Path:
         """What the executor of this place proves itself with."""
         return self.place(site) / "exec.secret"

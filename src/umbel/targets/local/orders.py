@@ -12,7 +12,7 @@ from umbel.identity.node_keys import PRIVATE
 from umbel.model.unit import HUB, Kind, Unit
 from umbel.targets.local.layout import Layout
 
-POLL_S = 1.0
+POLL_S = 10.0  # executors are poked; this catches what was offered again
 
 
 def order(home: Path, unit: Unit) -> dict[str, Any]:
@@ -39,12 +39,18 @@ def _program(layout: Layout, unit: Unit) -> tuple[str, dict[str, Any]]:
                 database=layout.database,
                 superexec_secret=layout.secret(HUB),
             )
-            return "superlink", {"argv": argv, "listen": str(layout.superlink_socket)}
+            wake = str(layout.wake(HUB))
+            return "superlink", {
+                "argv": argv,
+                "listen": str(layout.superlink_socket),
+                "wake": wake,
+            }
         case Kind.GATE:
             argv = (sys.executable, "-m", "umbel.gate", str(layout.gate_config))
             return "program", {"argv": argv}
         case Kind.SUPERNODE:
-            return "supernode", {"argv": _supernode(layout, unit)}
+            wake = str(layout.wake(unit.site))
+            return "supernode", {"argv": _supernode(layout, unit), "wake": wake}
         case Kind.SERVER_EXEC | Kind.CLIENT_EXEC:
             return "exec", _exec(layout, unit)
 
@@ -73,6 +79,7 @@ def _exec(layout: Layout, unit: Unit) -> dict[str, Any]:
         "runs": str(layout.runs(unit.site)),
         "tasks": str(place / "tasks"),
         "warm": unit.settings["warm"],
+        "wake": str(layout.wake(unit.site)),
         "poll_s": POLL_S,
         "task_timeout_s": unit.settings["task_timeout_s"],
     }
