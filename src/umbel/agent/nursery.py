@@ -182,7 +182,7 @@ def run_unit(kind: str, settings: Mapping[str, Any]) -> None:
         case "superlink":
             launch.superlink(settings["argv"], Path(settings["listen"]), Path(settings["wake"]))
         case "supernode":
-            launch.supernode(settings["argv"], Path(settings["wake"]))
+            launch.supernode(settings["argv"], Path(settings["wake"]), Path(settings["ready"]))
         case "exec":
             processes.become_subreaper()
             Parent(from_json(settings)).run()
@@ -232,6 +232,7 @@ def main() -> None:
     """Load Flower, then serve on the socket given as the only argument."""
     path = Path(sys.argv[1])
     processes.name_self("umbel-nursery")
+    os.umask(0o077)  # also what Flower writes is for the owner alone
     processes.become_subreaper()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     launch.preload()

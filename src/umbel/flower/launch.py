@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -58,11 +59,12 @@ def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
     module.flower_superlink()
 
 
-def supernode(argv: Sequence[str], wake: Path) -> None:
-    """Run a SuperNode that wakes its executor."""
+def supernode(argv: Sequence[str], wake: Path, ready: Path) -> None:
+    """Run a SuperNode that wakes its executor, and notes its process id when it is connected."""
     module = import_module("flwr.supernode.cli.flower_supernode")
     bells, changed = Bells(), threading.Event()
     ringing.supernode(bells, changed.set, Poker(wake))
+    ringing.connected(lambda: ready.write_text(str(os.getpid())))
     loop: Any = import_module("flwr.supernode.start_client_internal")
     loop.time = Naps(changed, long_s=3)
     served: Any = import_module("flwr.supernode.main")
