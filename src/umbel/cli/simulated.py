@@ -84,9 +84,10 @@ class Simulated:
         """Keep model, metrics, log, events and what the apps wrote."""
         try:
             shutil.copytree(self._order.run, folder, dirs_exist_ok=True)
-        except (OSError, shutil.Error) as error:
-            cause = error if isinstance(error, OSError) and error.errno else OSError(str(error))
-            raise CannotWrite(folder, cause) from error
+        except shutil.Error as error:
+            raise CannotWrite(folder, OSError(str(error))) from error
+        except OSError as error:
+            raise CannotWrite(folder, error) from error
 
     def events(self, _: str, run: str, /) -> Iterator[Any]:
         """Run the simulation; gives its events as they happen, and its status first and last."""

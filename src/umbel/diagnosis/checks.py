@@ -22,6 +22,7 @@ CHECKS: tuple[Callable[[Facts], Iterable[Finding]], ...] = (
     home.state,
     keepers.daemon,
     keepers.nursery,
+    keepers.silence,
     keepers.versions,
     federations.default_ports,
     federations.each(federations.ports),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -123,6 +123,7 @@ class Keeper:
     version: str = ""  # empty: it does not say
     executable: str = ""
     last_words: str = ""
+    lets_flower_call: bool = False  # telemetry or update check are not switched off
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,4 +249,5 @@ class Facts:
     federations: tuple[FederationSeen, ...] = ()
     unreadable: tuple[str, ...] = ()  # federations whose document this version cannot read
     left: tuple[LeftProcess, ...] = ()
-    old_runs: tuple[OldRuns, ...] = field(default=())
+    starting: bool = False  # a process of this home has just begun, and does not answer yet
+    old_runs: tuple[OldRuns, ...] = ()

@@ -38,15 +38,18 @@ def each(check: Check) -> Callable[[Facts], Iterator[Finding]]:
 
 def default_ports(facts: Facts) -> Iterator[Finding]:
     """The usual ports are free, for who has none yet."""
+    taken: dict[str, list[PortSeen]] = {}
     for port in facts.default_ports:
         if port.holder is not None and not port.holder.ours:
-            yield Finding(
-                "DefaultPortTaken",
-                Severity.NOTE,
-                f"port {port.number} ({port.purpose}) is held by {who(port.holder)}",
-                "nothing to do: another free port is chosen",
-                about=port.purpose,
-            )
+            taken.setdefault(who(port.holder), []).append(port)
+    for holder, held in taken.items():
+        yield Finding(
+            "DefaultPortTaken",
+            Severity.NOTE,
+            f"{', '.join(f'{p.number} ({p.purpose})' for p in held)}: held by {holder}",
+            "nothing to do: other free ports are chosen",
+            about=holder,
+        )
     if facts.default_ports and all(port.holder is None for port in facts.default_ports):
         numbers = ", ".join(str(port.number) for port in facts.default_ports)
         yield ok("Ports", f"free: {numbers}")
@@ -120,6 +123,10 @@ def certificate_finding(kind: Trouble) -> str:
     return "Certificate" + "".join(part.capitalize() for part in str(kind).split("-"))
 
 
+def _certificates(federation: FederationSeen) -> tuple[DependsOn, ...]:
+    return tuple(DependsOn(certificate_finding(kind), federation.name) for kind in Trouble)
+
+
 def doors(federation: FederationSeen) -> Iterator[Finding]:
     """A client reaches every door and believes it; a stranger is refused."""
     for door in federation.doors:
@@ -129,8 +136,7 @@ def doors(federation: FederationSeen) -> Iterator[Finding]:
             "EndpointUnknown",
             Severity.WARNING,
             f"{federation.document.spec.superlink.endpoint}: {federation.unresolved}",
-            "sites and people dial this name: add it to the DNS, or change "
-            "spec.superlink.endpoint",
+            "sites and people dial this name: add it to the DNS, or change spec.superlink.endpoint",
             about=federation.name,
         )
 
@@ -139,15 +145,12 @@ def _door(federation: FederationSeen, door: DoorSeen) -> Iterator[Finding]:
     name = f"the {door.api} door of {federation.name} ({door.address})"
     about = f"{federation.name}/{door.api}"
     if door.closed:
+        causes: tuple[DependsOn, ...]
         causes = (DependsOn("UnitDead"), DependsOn("PortTaken", federation.name), *_KEEPERS)
         fact, hint = f"{name} cannot be reached: {door.closed}", "umbel up"
         yield Finding("DoorClosed", Severity.PROBLEM, fact, hint, about, causes)
     elif door.untrusted:
-        causes = (
-            _CLOCK,
-            DependsOn("PortTaken", federation.name),
-            *(DependsOn(certificate_finding(kind), federation.name) for kind in Trouble),
-        )
+        causes = (_CLOCK, DependsOn("PortTaken", federation.name), *_certificates(federation))
         fact = f"{name} is not believed by our CA's clients: {door.untrusted}"
         hint = "umbel up renews the certificate and tells the gate"
         yield Finding("DoorUntrusted", Severity.PROBLEM, fact, hint, about, causes)
@@ -212,7 +215,7 @@ def conditions(federation: FederationSeen) -> Iterator[Finding]:
                 *_KEEPERS,
                 DependsOn("UnitDead"),
                 DependsOn("PortTaken", federation.name),
-                *(DependsOn(certificate_finding(kind), federation.name) for kind in Trouble),
+                *_certificates(federation),
             ),
         )
 

@@ -51,7 +51,7 @@ def writable(facts: Facts) -> Iterator[Finding]:
             Severity.PROBLEM,
             f"{home.path} cannot be written: {home.unwritable}",
             "mend the file system or its rights, or set UMBEL_HOME to a writable folder",
-            depends_on=(FOREIGN, NO_FOLDER, DependsOn("DiskFull")),
+            depends_on=(FOREIGN, NO_FOLDER, DependsOn("DiskFull"), DependsOn("InodesUsedUp")),
         )
     if home.filesystem in NETWORK_FILE_SYSTEMS:
         yield Finding(

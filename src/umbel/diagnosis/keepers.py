@@ -13,6 +13,9 @@ _STATE = (DependsOn("StateDamaged"), DependsOn("StateNewer"), DependsOn("HomeFor
 def daemon(facts: Facts) -> Iterator[Finding]:
     """The daemon is there when something is declared."""
     seen, needed = facts.daemon, bool(facts.federations)
+    if facts.starting and needed and seen.state is not KeeperState.ALIVE:
+        yield _starting(seen)
+        return
     match seen.state:
         case KeeperState.ALIVE:
             yield ok("Daemon", f"the daemon answers (process {seen.pid})")
@@ -23,7 +26,7 @@ def daemon(facts: Facts) -> Iterator[Finding]:
                 "umbel status waits longer; if that hangs too, end the process that holds "
                 "run/umbel.sock: umbel starts a new one, and what runs goes on",
             )
-        case KeeperState.STALE:
+        case KeeperState.STALE if needed:
             yield _bad(
                 "DaemonGone",
                 f"the daemon was killed: its socket is there, and nobody listens{_said(seen)}",
@@ -35,7 +38,7 @@ def daemon(facts: Facts) -> Iterator[Finding]:
                 f"no daemon runs, but {_names(facts)} should run{_said(seen)}",
                 "umbel up starts it, and takes over what still runs",
             )
-        case KeeperState.ABSENT:
+        case KeeperState.ABSENT | KeeperState.STALE:
             yield ok("Daemon", "no daemon runs, and none is needed")
 
 
@@ -44,13 +47,27 @@ def nursery(facts: Facts) -> Iterator[Finding]:
     seen = facts.nursery
     if seen.state is KeeperState.ALIVE:
         yield ok("Nursery", f"the process that runs Flower answers (process {seen.pid})")
-    elif seen.state is not KeeperState.ABSENT or facts.federations:
+    elif facts.starting and facts.federations:
+        yield _starting(seen)
+    elif seen.state is KeeperState.SILENT or facts.federations:
         yield _bad(
             "NurseryGone",
             f"the process that runs Flower does not answer: {seen.why or 'it is not there'}"
             f"{_said(seen)}",
             "umbel up starts it again",
             DependsOn("DaemonGone"),
+        )
+
+
+def silence(facts: Facts) -> Iterator[Finding]:
+    """Flower was loaded with telemetry and update check off; later would be too late."""
+    if facts.nursery.lets_flower_call:
+        yield Finding(
+            "FlowerCallsHome",
+            Severity.PROBLEM,
+            "the process that runs Flower was started without the switches that turn Flower's "
+            "telemetry and update check off",
+            "umbel down --keep-data, then umbel up",
         )
 
 
@@ -72,6 +89,11 @@ def versions(facts: Facts) -> Iterator[Finding]:
                 "then umbel up",
                 about=seen.name,
             )
+
+
+def _starting(seen: Keeper) -> Finding:
+    fact = f"the {seen.name} does not answer yet; a process of ours has just begun"
+    return Finding("KeeperStarting", Severity.NOTE, fact, "repeat umbel doctor", seen.name)
 
 
 def _bad(name: str, fact: str, hint: str, *causes: DependsOn) -> Finding:

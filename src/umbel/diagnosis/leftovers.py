@@ -37,7 +37,6 @@ def sockets(facts: Facts) -> Iterator[Finding]:
                 f"the {seen.name}'s socket was left behind by a sudden end",
                 "nothing to do: the next umbel up replaces it",
                 about=seen.name,
-                depends_on=(DependsOn("DaemonGone"), DependsOn("NurseryGone")),
             )
 
 

@@ -26,7 +26,7 @@ from typing import Any, Self
 from umbel.errors import RequestError
 from umbel.files import ensure_private_folder, write_private
 from umbel.flower import instruments
-from umbel.flower.commands import Scalar
+from umbel.flower.commands import Scalar, quiet
 from umbel.flower.control import AppInvalid, build
 from umbel.model.unit import HUB
 
@@ -123,10 +123,9 @@ def cores() -> int:
 def environment(job: Job) -> dict[str, str]:
     """Keep Flower and Ray at home: no telemetry, no cluster of others, loopback and a token."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    return kept | {
-        "FLWR_HOME": str(job.folder / "flower"),
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
+    return {
+        **kept,
+        **quiet(job.folder / "flower"),
         "RAY_USAGE_STATS_ENABLED": "0",
         # Ray's switch for machines that never form a cluster: everything binds to loopback.
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
@@ -198,7 +197,12 @@ def simulate(
     ready = threading.Event()
     _name_nodes()
     _watch_clients(report, ready)
-    _watch_server(module, report, lambda: ready.wait() and observer.round_began(0))
+
+    def await_nodes() -> None:
+        ready.wait()
+        observer.round_began(0)
+
+    _watch_server(module, report, await_nodes)
     module._run_simulation(  # noqa: SLF001  # the public form takes no run config
         server_app_attr=app.server,
         client_app_attr=app.client,

@@ -197,11 +197,18 @@ class Home:
     def until_ready(self, name: str = "local", timeout_s: float = LONGEST_S) -> Any:
         """Wait for the federation to take runs."""
 
-        def ready() -> Any:
-            found = self.status(name)
-            return found if found and found["phase"] == "Ready" else None
+        seen: list[Any] = []
 
-        return until(ready, f"{name} is ready", timeout_s)
+        def ready() -> bool:
+            seen[:] = [self.status(name)]
+            return bool(seen[0]) and seen[0]["phase"] == "Ready"
+
+        try:
+            until(ready, f"{name} is ready", timeout_s)
+        except AssertionError as error:
+            error.add_note(json.dumps(seen[0], indent=1))
+            raise
+        return seen[0]
 
     def submit(self, app: str | Path, *words: str, name: str = "local") -> str:
         """Start a run and leave it; gives its id."""

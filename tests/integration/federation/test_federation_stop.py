@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,3 +28,16 @@ def test_stopping_ends_the_whole_process_tree(lab: Home) -> None:
         assert children(lab, run_id) == []
     listed = lab.umbel("runs", "-n", "other", "-o", "json").ok().data
     assert {run["run_id"]: run["status"] for run in listed}[run_id] == "stopped"
+
+
+def test_ctrl_c_stops_the_run_when_asked_to(lab: Home) -> None:
+    app = Path(__file__).parents[2] / "apps" / "hang"
+    with lab.begin("umbel", "run", str(app), "--stop-on-exit", "-n", "other") as process:
+        assert process.stderr is not None
+        run_id = process.stderr.readline().split()[1]
+        lab.until(lambda: lab.tasks(run_id), "the ServerApp is at work")
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.read()
+    assert process.returncode == 130
+    assert f"run {run_id}: stopped" in told
+    assert lab.tasks(run_id) == []

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from tests.integration.federation.conftest import Home, MakeHome
+    from tests.integration.federation.conftest import Home
 
 HEALED_S = 120.0  # Flower refuses a killed SuperNode for up to 60 s
-
-
-@dataclass
-class Wounded:
-    """A federation that lost its nursery and then a SuperNode, some time ago."""
-
-    home: Home
-    node_id: str
-    units: dict[str, int]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def wounded(make_home: MakeHome) -> Wounded:
-    """Wound it before anything else runs: healing takes a minute, in which others may work."""
-    home: Home = make_home("wounded")
-    home.umbel("up", "-f", str(home.write("hurt", groups=[{"name": "local", "sites": 1}]))).ok()
-    before = home.status("hurt")["sites"][0]["node_id"]
-    home.kill(home.pid_of("nursery"))
-    units = home.units("hurt")
-    home.kill(units["local-1/supernode"])
-    return Wounded(home, before, units)
 
 
 def test_a_killed_daemon_is_back_and_no_unit_was_touched(lab: Home) -> None:
@@ -41,7 +21,7 @@ def test_a_killed_daemon_is_back_and_no_unit_was_touched(lab: Home) -> None:
     lab.kill(daemon)
     assert lab.until(lambda: lab.pid_of("daemon"), "the nursery starts the daemon") != daemon
     lab.until_ready("lab")
-    assert lab.umbel("status", "-n", "lab").ok()
+    lab.umbel("status", "-n", "lab").ok()
     after = lab.units("lab") | {f"other {k}": v for k, v in lab.units("other").items()}
     assert after == before
 
@@ -52,18 +32,33 @@ def test_a_command_after_a_killed_daemon_does_not_notice(lab: Home) -> None:
     assert re.search(r"phase +Ready", said.out)
 
 
-def test_a_killed_gate_is_back_and_the_run_in_progress_survives(lab: Home) -> None:
-    run_id = lab.submit("message_numpy", "-c", "num-server-rounds=4", name="lab")
+@pytest.fixture
+def patient(tmp_path: Path) -> tuple[Path, Path]:
+    """Give an app whose sites train only when a file is there, and that file."""
+    folder, released = tmp_path / "app", tmp_path / "released"
+    shutil.copytree(Path(__file__).parents[2] / "apps" / "message_numpy", folder)
+    client = folder / "message_numpy" / "client_app.py"
+    waiting = (
+        "import pathlib, threading\n"
+        f"while not pathlib.Path({str(released)!r}).exists():\n"
+        "    threading.Event().wait(0.05)\n"
+    )
+    client.write_text(waiting + client.read_text())
+    return folder, released
 
-    def rounds_done() -> bool:
-        return bool(lab.ask(f"/v1/federations/lab/runs/{run_id}")["rounds_done"])
 
-    lab.until(rounds_done, "a round is over")
+def test_a_killed_gate_is_back_and_the_run_in_progress_survives(
+    lab: Home, patient: tuple[Path, Path]
+) -> None:
+    app, released = patient
+    run_id = lab.submit(app, "-c", "num-server-rounds=1", name="lab")
+    lab.until(lambda: len(lab.tasks(run_id)) == 2, "the ServerApp and the ClientApp are at work")
     before = lab.units("lab")
     lab.kill(before["hub/gate"])
     lab.until(lambda: lab.units("lab").get("hub/gate"), "the gate is back")
+    released.touch()
     ended = lab.until_over(run_id, "lab")
-    assert (ended["status"], ended["rounds_done"]) == ("completed", 4)
+    assert (ended["status"], ended["rounds_done"]) == ("completed", 1)
     after = lab.units("lab")
     assert after.pop("hub/gate") != before.pop("hub/gate")
     assert after == before
@@ -89,14 +84,22 @@ def test_a_killed_executor_is_back_and_the_next_run_works(lab: Home) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_a_killed_supernode_is_online_again_though_the_nursery_was_killed_before(
-    wounded: Wounded,
+def test_a_killed_nursery_ends_nobody_and_a_supernode_killed_later_is_online_again(
+    lab: Home,
 ) -> None:
-    home = wounded.home
-    status = home.until_ready("hurt", HEALED_S)
-    assert status["sites"][0]["node_id"] == wounded.node_id
-    after = home.units("hurt")
-    assert after.pop("local-1/supernode") != wounded.units.pop("local-1/supernode")
-    assert after == wounded.units
-    run_id = home.submit("message_numpy", "-c", "num-server-rounds=1", name="hurt")
-    assert home.until_over(run_id, "hurt")["status"] == "completed"
+    name, before = "local-1/supernode", lab.units("lab")
+    node_id = lab.status("lab")["sites"][0]["node_id"]
+    lab.kill(lab.pid_of("nursery"))
+    assert lab.units("lab") == before
+    lab.kill(before[name])
+
+    def back() -> bool:
+        online = [s["state"] for s in (lab.status("lab") or {}).get("sites", [])] == ["online"]
+        return online and lab.units("lab").get(name, 0) not in (0, before[name])
+
+    lab.until(back, "the site is online with a new SuperNode", HEALED_S)
+    assert lab.until_ready("lab")["sites"][0]["node_id"] == node_id
+    after = lab.units("lab")
+    assert {unit for unit in after if after[unit] != before[unit]} == {name}
+    run_id = lab.submit("message_numpy", "-c", "num-server-rounds=1", name="lab")
+    assert lab.until_over(run_id, "lab")["status"] == "completed"
