@@ -14,6 +14,7 @@ from umbel.flower.fast.bells import Bells
 from umbel.flower.fast.hold import Hold
 from umbel.flower.fast.naps import Naps
 from umbel.flower.fast.poke import Poker
+from umbel.flower.fast.shortcut import Shortcut
 from umbel.sockets import private_listener
 
 GRACEFUL_STOP_S = 1  # idle keep-alive clients would otherwise delay the end by half a minute
@@ -67,7 +68,9 @@ def supernode(argv: Sequence[str], wake: Path) -> None:
     loop.time = Naps(changed, long_s=3)
     served: Any = import_module("flwr.supernode.main")
     stock = served.create_app
-    served.create_app = lambda **settings: Hold(stock(**settings), bells)
+    served.create_app = lambda **settings: Hold(
+        Shortcut(stock(**settings), bells, "SuperNode"), bells
+    )
     sys.argv = list(argv)
     plain_logs()
     module.flower_supernode()
@@ -83,7 +86,7 @@ class _UnixUvicorn:
 
     def run(self, app: Any, log_config: Any, **_: Any) -> None:
         config = self._uvicorn.Config(
-            Hold(app, self._bells),
+            Hold(Shortcut(app, self._bells, "SuperLink"), self._bells),
             log_config=log_config,
             access_log=False,
             timeout_graceful_shutdown=GRACEFUL_STOP_S,
