@@ -54,6 +54,7 @@ class Follower:
         self._planned: int | None = None
         self._raised: list[dict[str, Any]] = []
         self._failed: dict[str, str] = {}
+        self._died: dict[str, str] = {}  # says more than the error that others make of it
         self._began_s = time.monotonic()
 
     def watch(self) -> dict[str, Any]:
@@ -103,7 +104,7 @@ class Follower:
             case "app-raised":
                 self._raised.append(item)
             case "task-died":
-                self._failed[item["site"]] = f"the task's process {item['cause']}"
+                self._died[item["site"]] = f"the task's process {item['cause']}"
         return last
 
     def _round(self, item: dict[str, Any], tell: Any) -> None:
@@ -151,7 +152,7 @@ class Follower:
             say(f"\n{where} raised an exception:\n")
             say(printable(item["traceback"].rstrip()))
         told = {item["site"] for item in self._raised}
-        for site, reason in sorted(self._failed.items()):
+        for site, reason in sorted((self._failed | self._died).items()):
             if site not in told:
                 say(f"\n{site} failed: {printable(reason)}")
         if not self._rounds and ended.get("status") == "failed" and not self._raised:
@@ -161,7 +162,7 @@ class Follower:
         """Give the run's result; a run in which no site ever answered well has failed."""
         status = STATUSES.get(str(ended.get("status")), 1)
         answered = any(event.replies for event in self._numbered())
-        if status == 0 and self._numbered() and not answered and self._failed:
+        if status == 0 and self._numbered() and not answered and (self._failed or self._died):
             return 1
         return status
 

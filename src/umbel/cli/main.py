@@ -7,6 +7,7 @@ import sys
 from typing import Annotated
 
 import typer
+import typer.core
 
 from umbel import __version__
 
@@ -28,6 +29,7 @@ COMMANDS = (
     "schema",
 )
 
+typer.core.HAS_RICH = False  # else plain help shows the escapes of its square brackets
 app = typer.Typer(
     name="umbel",
     help="One declared document becomes a running, secured, observed Flower federation.\n\n"
@@ -57,6 +59,8 @@ def umbel(
 def _register(names: tuple[str, ...]) -> None:
     for name in names:
         importlib.import_module(f"umbel.cli.{name}").register(app)
+    for command in app.registered_commands:  # else lines of examples would be joined to paragraphs
+        command.epilog = (command.epilog or "").replace("\n\n", "\n\n\b\n")
 
 
 def main() -> None:

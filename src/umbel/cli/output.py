@@ -38,8 +38,9 @@ OfFederation = Annotated[
         "--federation",
         "-n",
         envvar="UMBEL_FEDERATION",
-        help="Which federation; needed only when there are several.",
+        help="Which federation; needed only when there are several. Or set UMBEL_FEDERATION.",
         show_default=False,
+        show_envvar=False,
     ),
 ]
 

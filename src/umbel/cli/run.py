@@ -98,7 +98,7 @@ def read_config(pairs: list[str]) -> dict[str, Any]:
 
 def _value(text: str) -> Any:
     try:
-        value = tomllib.loads(f"v = {text}")["v"]
+        value = tomllib.loads(f"v = {text}")["v"] if "\n" not in text else text
     except tomllib.TOMLDecodeError:
         return text
     return value if isinstance(value, str | int | float | bool) else text

@@ -14,10 +14,11 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from umbel.errors import UmbelError
-from umbel.exec.recorder import EventFile, Recorder, raised
+from umbel.exec.recorder import EventFile, Recorder, now_text
 from umbel.files import write_private
 from umbel.flower import launch, simulation
 from umbel.flower.commands import Scalar
+from umbel.model.event import AppRaised, TaskDied
 from umbel.model.unit import HUB
 
 ANSWER = "answer.json"
@@ -63,12 +64,15 @@ class _Ending:
         self._failed = ""
         self.app = ""
 
-    def report(self, place: str, error: BaseException) -> None:
+    def report(self, raised: simulation.Raised) -> None:
         """Take what an app raised; a ClientApp's exception fails its reply, not the run."""
-        message = str(error) or type(error).__name__
-        if place in (HUB, simulation.EVERY_NODE):
-            self._failed = f"{type(error).__name__}: {message}"
-        self._events.append(raised(self._order.run_id, place, message, error))
+        at = (str(self._order.run_id), now_text(), raised.place)
+        if raised.place in (HUB, simulation.EVERY_NODE):
+            self._failed = raised.message
+        if raised.traceback:
+            self._events.append(AppRaised(*at, raised.message, raised.traceback))
+        else:
+            self._events.append(TaskDied(*at, raised.message))
 
     def uncaught(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None

@@ -10,8 +10,11 @@ import functools
 import hashlib
 import math
 import os
+import re
 import secrets
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -31,8 +34,19 @@ EVERY_NODE = "every node"
 _BACKEND = "flwr.server.superlink.fleet.vce.backend.raybackend"
 _ENGINE = "flwr.server.superlink.fleet.vce.vce_api"
 _RUN_ID_BYTES = 8
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
-Report = Callable[[str, BaseException], None]  # place, what was raised there
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What an app raised, and at which place; no traceback: its process died."""
+
+    place: str
+    message: str
+    traceback: str
+
+
+Report = Callable[[Raised], None]
 
 
 class SimulationMissing(RequestError):
@@ -184,7 +198,7 @@ def simulate(
     ready = threading.Event()
     _name_nodes()
     _watch_clients(report, ready)
-    _watch_server(module, report, ready)
+    _watch_server(module, report, lambda: ready.wait() and observer.round_began(0))
     module._run_simulation(  # noqa: SLF001  # the public form takes no run config
         server_app_attr=app.server,
         client_app_attr=app.client,
@@ -215,7 +229,25 @@ class Telling:
         trace: TracebackType | None,
     ) -> None:
         if error is not None and not (isinstance(error, SystemExit) and not error.code):
-            self._report(self._place, error)
+            self._report(describe(self._place, error))
+
+
+def describe(place: str, error: BaseException) -> Raised:
+    """Tell what was raised; of what came from Ray's workers, only what the app has to do with."""
+    ray: Any = sys.modules.get("ray.exceptions")
+    if ray is not None and isinstance(error, ray.RayTaskError):
+        return Raised(place, str(getattr(error, "cause", "")), _app_part(str(error)))
+    if ray is not None and isinstance(error, ray.RayError):
+        return Raised(place, "died with its worker, which starts again", "")
+    text = "".join(traceback.format_exception(error))
+    return Raised(place, str(error) or type(error).__name__, text)
+
+
+def _app_part(text: str) -> str:
+    """Leave out colours, and the exceptions in which Flower and Ray wrap the app's own."""
+    lines = _COLOUR.sub("", text).partition("\n\nThe above exception")[0].splitlines()
+    kept = [line for line in lines[1:] if line.strip(" ^~")]
+    return "\n".join(["Traceback (most recent call last):", *kept])
 
 
 def node_name(partition: int | str) -> str:
@@ -227,7 +259,8 @@ def _backend_config(job: Job) -> dict[str, Any]:
     # Ray starts a worker for each core it is given: no more than the nodes can use.
     useful = max(1, min(cores(), math.ceil(job.nodes * job.cpus)))
     return {
-        "client_resources": {"num_cpus": job.cpus, "num_gpus": job.gpus},
+        # A worker whose app ended it starts again, as a site's executor would.
+        "client_resources": {"num_cpus": job.cpus, "num_gpus": job.gpus, "max_restarts": -1},
         "init_args": {
             "address": "local",
             "num_cpus": useful,
@@ -304,8 +337,8 @@ def _watch_clients(report: Report, ready: threading.Event) -> None:
     backend.process_message = process_message
 
 
-def _watch_server(module: Any, report: Report, ready: threading.Event) -> None:
-    """Start the ServerApp when the nodes can answer, or its first round counts Ray's start, too.
+def _watch_server(module: Any, report: Report, await_nodes: Callable[[], object]) -> None:
+    """Start the ServerApp when the nodes can answer: its first round shall not count Ray's start.
 
     When Ray fails this thread waits for ever, and ends with the process.
     """
@@ -313,7 +346,7 @@ def _watch_server(module: Any, report: Report, ready: threading.Event) -> None:
 
     @functools.wraps(stock)
     def run(*args: Any, **kwargs: Any) -> Any:
-        ready.wait()
+        await_nodes()
         with Telling(report, HUB):
             return stock(*args, **kwargs)
 

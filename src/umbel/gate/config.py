@@ -65,6 +65,7 @@ class Limits:
     handshake_seconds: float = 10.0
     header_seconds: float = 10.0
     body_idle_seconds: float = 30.0
+    send_idle_seconds: float = 120.0
     idle_seconds: float = 75.0
     upstream_idle_seconds: float = 30.0
     connections: int = 8192

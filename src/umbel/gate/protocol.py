@@ -14,8 +14,10 @@ from umbel.gate.config import Limits
 from umbel.gate.head import END, Head, Malformed, parse
 from umbel.gate.policy import NO_ROUTE, STRANGER, Decision
 from umbel.gate.relay import Exchange, Outcome
+from umbel.gate.upstream import write
 
-LINGER_S = 2.0  # so long the rest of a refused body is read, so that the answer gets through
+LINGER_S = 2.0  # so long a client may take to part
+_ARENA = memoryview(bytearray(256 * 1024))  # filled and emptied in one go, so one serves all
 _GONE = 499  # in the audit log: the client left before the answer
 _SLOW = 408
 
@@ -53,7 +55,7 @@ class House(Protocol):
         """Write down or count what happened."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One client, until it leaves or is sent away."""
 
     def __init__(self, house: House, api: Api, peer: str) -> None:
@@ -84,7 +86,11 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._house.leaves(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return _ARENA
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data = bytes(_ARENA[:nbytes])
         match self._state:
             case State.HEAD:
                 if not self._buffer:
@@ -99,7 +105,7 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         if self._exchange is not None:
             self._exchange.client_full()
-        self._expect(self._house.limits.body_idle_seconds)
+        self._expect(self._house.limits.send_idle_seconds)
 
     def resume_writing(self) -> None:
         if self._exchange is not None:
@@ -116,7 +122,7 @@ class Connection(asyncio.Protocol):
     def send(self, pieces: list[bytes]) -> None:
         """Write to the client."""
         if self._transport is not None:
-            self._transport.writelines(pieces)
+            write(self._transport, pieces)
 
     def hold(self) -> None:
         """Read no more for now."""
@@ -139,7 +145,7 @@ class Connection(asyncio.Protocol):
             self._next()
         else:
             self._parting = True
-            self.close()
+            self.close(within=self._house.limits.send_idle_seconds)
 
     # What the house calls
 
@@ -159,10 +165,10 @@ class Connection(asyncio.Protocol):
         self._give_up(_SLOW, "too slow")
         self.abort()
 
-    def close(self, *, within: float | None = None) -> None:
+    def close(self, *, within: float = LINGER_S) -> None:
         """Close when all is written and read: unread data would destroy the answer on its way."""
         self._state = State.CLOSED
-        self._expect(self._house.limits.body_idle_seconds if within is None else within)
+        self._expect(within)
         if self._transport is not None:
             self._transport.close()
 
@@ -211,22 +217,18 @@ class Connection(asyncio.Protocol):
         received, self._buffer = self._buffer, b""
         if head.continues and not received and head.length:
             self.send([CONTINUE])
-        self._exchange.start()
         if received:
             self._pass_body(received)
+        self._exchange.start()
         self._rearm()
 
     def _pass_body(self, data: bytes) -> None:
-        if self._exchange is None:
-            return
-        if not self._body_left:
-            self._buffer += data
-            self.hold()
-            return
+        """Pass what belongs to the body; what follows is the next request, and waits."""
         body, rest = (data, b"") if len(data) <= self._body_left else _cut(data, self._body_left)
-        self._body_left -= len(body)
-        self._rearm()
-        self._exchange.body(body)
+        if body and self._exchange is not None:
+            self._body_left -= len(body)
+            self._rearm()
+            self._exchange.body(body)
         if rest:
             self._buffer += rest
             self.hold()
@@ -252,7 +254,7 @@ class Connection(asyncio.Protocol):
         known = decision.who != STRANGER and decision.status == 403  # noqa: PLR2004
         self.send([answer(decision.status, message=decision.why if known else "")])
         self._parting = True
-        self.close(within=LINGER_S)
+        self.close()
 
     def _give_up(self, status: int, why: str) -> None:
         if self._exchange is not None:

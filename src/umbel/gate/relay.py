@@ -27,7 +27,6 @@ _OURS = frozenset(
         b"alt-svc",
     }
 )
-_LARGE = 16 * 1024  # pieces above are written as they are, pieces below are put together
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class Exchange:
     # What the client's connection calls
 
     def start(self) -> None:
-        """Send the head over an idle link, or open a new one."""
+        """Send the head, and what there is of the body, over an idle link or a new one."""
         link = self._pool.take()
         if link is not None:
             self._ask(link)
@@ -93,8 +92,8 @@ class Exchange:
         """Send a piece of the body."""
         self.bytes_in += len(data)
         if self._link is not None:
-            self._link.send(data)
-        elif self._connecting is not None:
+            self._link.send([data])
+        elif not self._status:
             self._waiting.append(data)
 
     def abort(self) -> None:
@@ -148,15 +147,14 @@ class Exchange:
         """Write what has come together."""
         if self._out:
             pieces, self._out = self._out, []
-            size = sum(map(len, pieces))
-            self._client.send([b"".join(pieces)] if size <= _LARGE else pieces)
+            self._client.send(pieces)
 
     def answer_ends(self) -> None:
         """End the answer, and give the link back if it is clean."""
+        link, self._link = self._link, None  # a client that is full no longer concerns the link
         if self._chunked:
             self._out.append(b"0\r\n\r\n")
         self.answer_pauses()
-        link, self._link = self._link, None
         if link is not None:
             if link.reusable and self.bytes_in == self._head.length:
                 self._pool.give(link, time.monotonic())
@@ -182,7 +180,8 @@ class Exchange:
 
     def _ask(self, link: Link) -> None:
         self._link = link
-        link.ask(self, self._head.for_upstream())
+        pieces, self._waiting = [self._head.for_upstream(), *self._waiting], []
+        link.ask(self, pieces)
 
     async def _connect(self) -> None:
         try:
@@ -194,9 +193,6 @@ class Exchange:
         self._connecting = None
         self._client.go_on()
         self._ask(link)
-        for data in self._waiting:
-            link.send(data)
-        self._waiting.clear()
 
     def _say(self, status: int, why: str) -> None:
         keeps = self._client.keeps

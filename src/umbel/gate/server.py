@@ -12,8 +12,10 @@ import sys
 from collections import Counter
 
 from umbel.errors import UmbelError, WorldError
+from umbel.gate.audit import Entry
 from umbel.gate.config import Config, Door, Tls
 from umbel.gate.house import House
+from umbel.gate.policy import STRANGER
 from umbel.gate.protocol import Connection
 from umbel.gate.throttle import network_of
 
@@ -148,13 +150,14 @@ class Server:
         loop.add_signal_handler(signal.SIGHUP, self.reload)
         self._open()
         self._house.audit.event("gate started")
-        tasks = [loop.create_task(self._accept(door, sock)) for door, sock in self._listeners]
-        tasks.append(loop.create_task(self._sweep()))
         try:
-            await self._stop.wait()
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._accept(*pair)) for pair in self._listeners]
+                tasks.append(group.create_task(self._sweep()))
+                await self._stop.wait()
+                for task in tasks:
+                    task.cancel()
         finally:
-            for task in tasks:
-                task.cancel()
             await self._end()
 
     def reload(self) -> None:
@@ -194,15 +197,20 @@ class Server:
                 await asyncio.sleep(_BREATH_S)
                 continue
             peer = network_of(address[0])
-            limits = self._config.limits
-            crowded = self._peers.total() >= limits.connections
-            if crowded or self._peers[peer] >= limits.connections_per_peer:
+            if not self._has_room(peer):
                 sock.close()
+                self._house.note(Entry(door.api, STRANGER, peer, "connection", 429, why="crowded"))
                 continue
             self._peers[peer] += 1
             task = loop.create_task(self._serve(door, sock, peer))
             self._handshakes.add(task)
             task.add_done_callback(self._handshakes.discard)
+
+    def _has_room(self, peer: str) -> bool:
+        limits = self._config.limits
+        if self._peers.total() >= limits.connections:
+            return False
+        return self._peers.get(peer, 0) < limits.connections_per_peer
 
     async def _serve(self, door: Door, sock: socket.socket, peer: str) -> None:
         """Shake hands; whoever does not speak TLS is left standing."""
@@ -217,7 +225,7 @@ class Server:
                 sock,
                 ssl=self._context,
                 ssl_handshake_timeout=limits.handshake_seconds,
-                ssl_shutdown_timeout=limits.body_idle_seconds,
+                ssl_shutdown_timeout=limits.send_idle_seconds,
             )
         except (OSError, ssl.SSLError):
             sock.close()

@@ -15,6 +15,7 @@ from umbel.sockets import reachable
 HIGH_WATER = 512 * 1024
 KEPT = 64  # idle connections
 
+_LARGE = 16 * 1024
 _INTERIM = 200  # a status below is followed by the real one
 _BODILESS = (204, 304)
 
@@ -53,6 +54,15 @@ class Receiver(Protocol):
         """Go on sending."""
 
 
+def write(transport: asyncio.Transport, pieces: list[bytes]) -> None:
+    """Write small pieces together, and large ones as they are."""
+    if len(pieces) > 1 and sum(map(len, pieces)) <= _LARGE:
+        transport.write(b"".join(pieces))
+    else:
+        for piece in pieces:
+            transport.write(piece)
+
+
 class Link(asyncio.Protocol):
     """One connection to the SuperLink."""
 
@@ -70,16 +80,16 @@ class Link(asyncio.Protocol):
 
     # What a receiver does with it
 
-    def ask(self, receiver: Receiver, head: bytes) -> None:
-        """Send a request's head; the answer goes to `receiver`."""
+    def ask(self, receiver: Receiver, pieces: list[bytes]) -> None:
+        """Send a request's head and what there is of its body; `receiver` gets the answer."""
         self._receiver = receiver
         self._complete = self._until_close = self.reusable = False
-        self.send(head)
+        self.send(pieces)
 
-    def send(self, data: bytes) -> None:
+    def send(self, pieces: list[bytes]) -> None:
         """Send a part of the request."""
         if self._transport is not None:
-            self._transport.write(data)
+            write(self._transport, pieces)
 
     def hold(self) -> None:
         """Read no more of the answer for now."""

@@ -69,7 +69,7 @@ async def test_a_slow_answer_is_no_ones_fault(own: Own, north: Site) -> None:
 
 
 async def test_who_does_not_read_is_sent_away(own: Own) -> None:
-    gate, upstream = await own(bodyIdleSeconds=0.2)
+    gate, upstream = await own(sendIdleSeconds=0.3)
 
     async def pour(asked: Asked) -> None:
         await asked.body()

@@ -254,7 +254,7 @@ async def test_an_early_answer_reaches_a_client_that_is_still_sending(
 ) -> None:
     async def early(asked: Asked) -> None:
         await asked.say(b"HTTP/1.1 415 No\r\ncontent-length: 2\r\n\r\nno")
-        raise ConnectionResetError
+        await upstream.gone.wait()
 
     upstream.handler = early
     client = await gate.connect("fleet")
@@ -338,3 +338,29 @@ async def test_a_slow_superlink_slows_the_client_and_not_the_gate(own: Own) -> N
     upstream_waits.set()
     await sending
     assert (await client.answer()).body == b"ok"
+
+
+async def test_requests_in_advance_wait_at_the_client(own: Own) -> None:
+    gate, upstream = await own()
+    arrived = asyncio.Event()
+
+    async def stall(asked: Asked) -> None:
+        arrived.set()
+        await asked.reader.readexactly(asked.length + 1)
+
+    upstream.handler = stall
+    client = await gate.connect("runtime")
+    before = gate.memory()
+    request = gate.request("/v1/runtime/get-nodes", bytes(1000), gate.task)
+
+    async def send() -> None:
+        while True:
+            await client.send(request * 500)
+
+    sending = asyncio.create_task(send())
+    await arrived.wait()
+    for _ in range(50):  # as much as the system holds on its own, and then no more
+        await gate.ask("runtime", "/v1/runtime/no", gate.task)
+    assert gate.memory() - before < 16 * MIB
+    assert len(upstream.seen) == 1
+    sending.cancel()

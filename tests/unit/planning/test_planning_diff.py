@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from umbel.model.plan import Action
 from umbel.model.site import Verdict
-from umbel.model.unit import Health, Kind, Unknown
+from umbel.model.unit import Health, Kind, Sighting, Unknown
 from umbel.planning import diff
 from umbel.testing import present, unit
 
@@ -65,13 +66,14 @@ def test_what_nobody_could_see_waits_wanted_or_not() -> None:
 
 
 def test_the_basis_names_what_was_seen_but_not_how_it_does() -> None:
-    well = {NODE.name: present(NODE), GATE.name: present(GATE)}
+    well: dict[str, Sighting] = {NODE.name: present(NODE), GATE.name: present(GATE)}
     ill = {GATE.name: present(GATE, Health.FAILING), NODE.name: present(NODE, restarts=4)}
     assert diff.digest(well) == diff.digest(ill)
     other = {**well, GATE.name: present(unit("hub/gate", port=2))}
     blind = {**well, GATE.name: Unknown("?")}
     fewer = {GATE.name: present(GATE)}
-    assert len({diff.digest(s) for s in (well, other, blind, fewer, {})}) == 5
+    different: list[Mapping[str, Sighting]] = [well, other, blind, fewer, {}]
+    assert len({diff.digest(seen) for seen in different}) == 5
 
 
 def test_all_ready_means_there_as_wanted_and_well() -> None:

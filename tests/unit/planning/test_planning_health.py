@@ -6,7 +6,7 @@ import pytest
 
 from umbel.model.site import Verdict
 from umbel.model.status import CertificateStatus, Condition
-from umbel.model.unit import Health, Unknown
+from umbel.model.unit import Health, Sighting, Unknown
 from umbel.planning import health
 from umbel.testing import node, present, unit, world
 
@@ -20,7 +20,7 @@ def condition(kind: str, looked_at: health.World) -> Condition:
     return next(c for c in health.judge(looked_at) if c.type == kind)
 
 
-def seen_with(name: str, sighting: object) -> health.World:
+def seen_with(name: str, sighting: Sighting) -> health.World:
     return replace(GOOD, seen={**GOOD.seen, name: sighting})
 
 
@@ -168,11 +168,11 @@ def test_a_site_that_is_not_chosen_says_why() -> None:
     ],
 )
 def test_a_sites_state_is_that_of_its_units_first(
-    sighting: object, state: str, message: str
+    sighting: Sighting | None, state: str, message: str
 ) -> None:
     seen = {n: s for n, s in GOOD.seen.items() if n != "a/supernode"}
     if sighting is not None:
-        seen["a/supernode"] = sighting  # type: ignore[assignment]
+        seen["a/supernode"] = sighting
     assert statuses(replace(GOOD, seen=seen))[0] == ("a", state, message)
 
 
