@@ -9,7 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from umbel.flower.fast import ringing
+from umbel.flower.fast import batch_client, ringing
+from umbel.flower.fast.batch import Batch
 from umbel.flower.fast.bells import Bells
 from umbel.flower.fast.hold import Hold
 from umbel.flower.fast.naps import Naps
@@ -64,16 +65,20 @@ def supernode(argv: Sequence[str], wake: Path) -> None:
     module = import_module("flwr.supernode.cli.flower_supernode")
     bells, changed = Bells(), threading.Event()
     ringing.supernode(bells, changed.set, Poker(wake))
+    batch_client.install()
     loop: Any = import_module("flwr.supernode.start_client_internal")
     loop.time = Naps(changed, long_s=3)
     served: Any = import_module("flwr.supernode.main")
     stock = served.create_app
-    served.create_app = lambda **settings: Hold(
-        Shortcut(stock(**settings), bells, "SuperNode"), bells
-    )
+    served.create_app = lambda **settings: layered(stock(**settings), bells, "SuperNode")
     sys.argv = list(argv)
     plain_logs()
     module.flower_supernode()
+
+
+def layered(app: Any, bells: Bells, component: str) -> Any:
+    """Put our layers around Flower's app: hold, batches, the short way."""
+    return Hold(Batch(Shortcut(app, bells, component), bells), bells)
 
 
 class _UnixUvicorn:
@@ -86,7 +91,7 @@ class _UnixUvicorn:
 
     def run(self, app: Any, log_config: Any, **_: Any) -> None:
         config = self._uvicorn.Config(
-            Hold(Shortcut(app, self._bells, "SuperLink"), self._bells),
+            layered(app, self._bells, "SuperLink"),
             log_config=log_config,
             access_log=False,
             timeout_graceful_shutdown=GRACEFUL_STOP_S,

@@ -7,8 +7,8 @@ Flower's own translator. All other requests take the usual way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -50,9 +50,9 @@ class Shortcut:
         self._app = app
         self._bells = bells
         self._translate: Any = import_module("flwr.supercore.error").http_error_translator
-        self._types: Any = import_module(
-            "flwr.supercore.protobuf.translation"
-        ).PROTOBUF_REQUEST_TYPES
+        translation: Any = import_module("flwr.supercore.protobuf.translation")
+        self._types: Any = translation.PROTOBUF_REQUEST_TYPES
+        self._middleware: Any = translation.ProtobufTranslationMiddleware
         self._serve: dict[str, Serve] = _runtime_routes(component)
         if component == "SuperLink":
             self._serve |= _fleet_routes()
@@ -65,47 +65,46 @@ class Shortcut:
             return
         body = await read_body(receive)
         if body is not None:
-            response = await self.answer(scope, body, serve)
+            response = await self._answer(scope, body)
             await response(scope, receive, send)
 
-    async def answer(self, scope: Scope, body: bytes, serve: Serve) -> Response:
-        """Serve one request; errors become the answers that Flower gives."""
-        scope["app"] = self._app
-        request = Request(scope)
-        kind = self._types["POST", scope["path"]]
-
+    async def _answer(self, scope: Scope, body: bytes) -> Response:
         async def call(request: Request) -> Response:
-            _check_media(request)
-            request.state.protobuf_request = message = _parse(kind, body)
-            result = await run_in_threadpool(self._in_one_transaction, serve, request, message)
-            return Response(result.SerializeToString(), media_type=MEDIA)
+            self._middleware._check_request_media_type(request)  # noqa: SLF001
+            result = await run_in_threadpool(self._serve_one, scope, body)
+            return Response(result, media_type=MEDIA)
 
+        return await self.translated(Request(scope), call)
+
+    def _serve_one(self, scope: Scope, body: bytes) -> bytes:
+        with self.unit_of_work(scope):
+            return self.serve(scope, scope["path"], body)
+
+    async def translated(
+        self, request: Request, call: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        """Make the call; errors become the answers that Flower gives."""
         response: Response = await self._translate(request, call)
         return response
 
-    def _in_one_transaction(self, serve: Serve, request: Request, message: Any) -> Any:
-        # Who waits must see what was stored: bells are rung when the transaction is over.
-        with self._bells.later(), transaction(request):
-            return serve(request, message)
+    @contextmanager
+    def unit_of_work(self, scope: Scope) -> Iterator[None]:
+        """Put what is done in the block into one transaction, and ring its bells after that."""
+        with self._bells.later(), self._transaction():
+            yield
 
+    def serve(self, scope: Scope, path: str, body: bytes) -> bytes:
+        """Check and handle one request, in this thread; gives the serialized answer."""
+        request = Request({**scope, "path": path, "app": self._app, "state": {}})
+        message = self._middleware._parse_request(body, self._types["POST", path])  # noqa: SLF001
+        request.state.protobuf_request = message
+        answer: bytes = self._serve[path](request, message).SerializeToString()
+        return answer
 
-def transaction(request: Request) -> AbstractContextManager[Any]:
-    """Put all that the request does to a database into one transaction."""
-    state = request.app.state.runtime_state_factory.state()
-    session = getattr(state, "session", None)
-    return session() if session is not None else nullcontext()
-
-
-def _check_media(request: Request) -> None:
-    import_module(
-        "flwr.supercore.protobuf.translation"
-    ).ProtobufTranslationMiddleware._check_request_media_type(request)  # noqa: SLF001
-
-
-def _parse(kind: Any, body: bytes) -> Any:
-    return import_module(
-        "flwr.supercore.protobuf.translation"
-    ).ProtobufTranslationMiddleware._parse_request(body, kind)  # noqa: SLF001
+    def _transaction(self) -> AbstractContextManager[Any]:
+        state: Any = self._app.state.runtime_state_factory.state()  # type: ignore[attr-defined]
+        session = getattr(state, "session", None)
+        return session() if session is not None else nullcontext()
 
 
 def _fleet_routes() -> dict[str, Serve]:
