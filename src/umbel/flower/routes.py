@@ -140,10 +140,7 @@ ROUTES: tuple[Route, ...] = (
 OURS = (Route(Api.FLEET, "umbel-batch"), Route(Api.RUNTIME, "umbel-batch"))
 
 BY_PATH: Mapping[Api, Mapping[str, Route]] = MappingProxyType(
-    {
-        api: MappingProxyType({r.path: r for r in (*ROUTES, *OURS) if r.api is api})
-        for api in Api
-    }
+    {api: MappingProxyType({r.path: r for r in (*ROUTES, *OURS) if r.api is api}) for api in Api}
 )
 
 

@@ -10,7 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from umbel.flower.fast import batch_client
+from umbel.flower.fast import batch_client, guard
+from umbel.flower.fast.guard import Way
 from umbel.flower.fast.naps import Naps
 
 SERVER_APP = "flwr-serverapp"
@@ -87,8 +88,9 @@ def run_server_task(address: str, ca: bytes, task: Task) -> None:
     logger = import_module("flwr.supercore.logger")
     logger.mirror_output_to_queue(queue)
     batch_client.install()
-    grid: Any = import_module("flwr.superlink.grid.http_grid")
-    grid.time = Naps(threading.Event(), long_s=3)
+    if guard.open_to(Way.NAPS_GRID):
+        grid: Any = import_module("flwr.superlink.grid.http_grid")
+        grid.time = Naps(threading.Event(), long_s=3)
     module = import_module("flwr.superlink.runtime.run_serverapp")
     try:
         module.run_serverapp(

@@ -70,7 +70,7 @@ class Batch:
     def _serve_all(self, scope: Scope, wanted: list[_Part]) -> _Done:
         done: _Done = []
         size = 0
-        with self._shortcut.unit_of_work(scope):
+        with self._shortcut.unit_of_work():
             for path, body in wanted:
                 if size >= ENOUGH_BYTES and path.endswith("pull-object"):
                     done.append(None)

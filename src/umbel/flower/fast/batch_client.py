@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from umbel.flower.fast import parts
+from umbel.flower.fast import guard, parts
+from umbel.flower.fast.guard import Way
 
 SMALL_BYTES = 256 << 10
 BATCH_BYTES = 1 << 20
@@ -47,6 +48,8 @@ _no_batches: set[int] = set()  # clients whose server knows none
 
 def install() -> None:
     """Let every client of this process send objects in batches."""
+    if not guard.open_to(Way.BATCH):
+        return
     client: Any = import_module("flwr.supercore.protobuf.client").ProtobufClient
     client._unary_unary = _listening(client._unary_unary)  # noqa: SLF001
     tools: Any = import_module("flwr.supercore.inflatable.inflatable_utils")

@@ -7,6 +7,7 @@ Flower's own translator. All other requests take the usual way.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
@@ -43,6 +44,29 @@ WITHOUT_HANDLERS = {"send-task-heartbeat": "send_task_heartbeat", "push-logs": "
 MEDIA = "application/protobuf"
 
 
+# What Flower's own apps have around their routes: a further layer may be one that authenticates.
+PLAIN_LAYERS = frozenset(
+    {
+        "ControlSensitiveResponseMiddleware",
+        "BaseHTTPMiddleware",
+        "ControlAuthenticationMiddleware",
+        "ControlLicenseMiddleware",
+        "ProtobufTranslationMiddleware",
+        "RuntimeTracingMiddleware",
+        "ControlEventLogMiddleware",
+        "NodeAuthMiddleware",
+        "FleetEventLogMiddleware",
+    }
+)
+
+
+def is_plain(app: Any) -> bool:
+    """Whether the app has the known layers only, and neither tracing nor event logs are on."""
+    names = {layer.cls.__name__ for layer in app.user_middleware}
+    logs = getattr(app.state, "fleet_event_log_plugin", None)
+    return names <= PLAIN_LAYERS and logs is None and os.getenv("FLWR_TRACING_ENABLED") != "1"
+
+
 class Shortcut:
     """The layer, around Flower's FastAPI app."""
 
@@ -77,7 +101,7 @@ class Shortcut:
         return await self.translated(Request(scope), call)
 
     def _serve_one(self, scope: Scope, body: bytes) -> bytes:
-        with self.unit_of_work(scope):
+        with self.unit_of_work():
             return self.serve(scope, scope["path"], body)
 
     async def translated(
@@ -88,7 +112,7 @@ class Shortcut:
         return response
 
     @contextmanager
-    def unit_of_work(self, scope: Scope) -> Iterator[None]:
+    def unit_of_work(self) -> Iterator[None]:
         """Put what is done in the block into one transaction, and ring its bells after that."""
         with self._bells.later(), self._transaction():
             yield
