@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code: `python tools/reference.py`; `--check` only compares."""  # noqa: INP001
+"""Writes docs/reference from the code: `.venv/bin/python tools/reference.py`; `--check` only compares."""  # noqa: INP001
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from umbel.server.api import Api as DaemonApi
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "reference"
-COMMAND = "python tools/reference.py"
+COMMAND = ".venv/bin/python tools/reference.py"
 FAMILIES = {
     "U1": (DocumentError, "The document is wrong"),
     "U2": (WorldError, "The machine, the network or Flower is not as needed"),
@@ -185,7 +185,7 @@ def _command(name: str, command: click.Command) -> str:
     parts = [
         f"## umbel {name}\n",
         inspect.cleandoc(command.help or "") + "\n",
-        f"```\numbel {name} {usage}\n```\n",
+        f"```text\numbel {name} {usage}\n```\n",
         _parameters(command),
     ]
     if command.epilog:

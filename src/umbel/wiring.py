@@ -36,8 +36,8 @@ def build_house(home: Path, loading: subprocess.Popen[bytes] | None = None) -> H
     """Put the parts together for this home. Starts nothing; `loading` is a nursery under way."""
     store = SqliteStore(home)
     nursery = NurseryClient(home, daemon_command(home), loading)
-    supervisor = Supervisor(store, nursery, partial(order, home))
     flower = LocalFlower(home, store, nursery)
+    supervisor = Supervisor(store, nursery, partial(order, home), flower.sign_off)
     target = LocalTarget(home, store, nursery, supervisor, flower)
     engine = Engine(store, target, flower)
     return House(home, store, nursery, supervisor, target, engine, Runs(flower, target))
@@ -47,8 +47,8 @@ def build_looker(home: Path) -> Engine:
     """Give an engine for a home where nothing runs: it can plan, and writes nothing."""
     store = MemoryStore()
     nursery = NurseryClient(home, daemon_command(home))
-    supervisor = Supervisor(store, nursery, partial(order, home))
     flower = LocalFlower(home, store, nursery)
+    supervisor = Supervisor(store, nursery, partial(order, home), flower.sign_off)
     return Engine(store, LocalTarget(home, store, nursery, supervisor, flower), flower)
 
 

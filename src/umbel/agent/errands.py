@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from umbel.flower.control import Connection, Control
+from umbel.flower.fleet import Fleet
 
 
 def _connect(order: Mapping[str, Any]) -> Control:
@@ -52,6 +53,16 @@ def expel(order: Mapping[str, Any]) -> list[str]:
     return [node.name for node in gone]
 
 
+def deactivate(order: Mapping[str, Any]) -> bool:
+    """Sign a SuperNode off that cannot do so any more; False when it was not online."""
+    fleet = Fleet(order["fleet"], Path(order["ca"]), Path(order["key"]))
+    for node in _connect(order).nodes():
+        if node.fingerprint == order["fingerprint"] and node.status == "online":
+            fleet.deactivate(node.node_id)
+            return True
+    return False
+
+
 def runs(order: Mapping[str, Any]) -> list[dict[str, Any]]:
     """List the runs."""
     return [asdict(run) for run in _connect(order).runs()]
@@ -73,6 +84,7 @@ ERRANDS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "look": look,
     "enrol": enrol,
     "expel": expel,
+    "deactivate": deactivate,
     "runs": runs,
     "start": start,
     "stop": stop,

@@ -8,6 +8,7 @@ whichever is killed, the other starts it again.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import select
@@ -15,7 +16,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -29,14 +30,16 @@ from umbel.flower import launch
 from umbel.sockets import private_listener
 
 _REQUEST_LIMIT = 1 << 20
+_DONE = object()
 _RESTARTS_PER_MINUTE = 5
 
 
 class Nursery:
     """Single-threaded: nothing here may block, every wait is in one `select`."""
 
-    def __init__(self, listener: socket.socket) -> None:
+    def __init__(self, listener: socket.socket, loading: Iterator[None]) -> None:
         self._listener = listener
+        self._loading: Iterator[None] | None = loading
         self._units: dict[int, Path] = {}  # process id: where to note how it ended
         self._errands: set[int] = set()
         self._daemon: tuple[int, list[str]] | None = None  # pidfd, command that starts it again
@@ -53,7 +56,10 @@ class Nursery:
             fds: list[Any] = [self._listener, self._wake]
             if self._daemon is not None:
                 fds.append(self._daemon[0])
-            readable, _, _ = select.select(fds, [], [])
+            readable, _, _ = select.select(fds, [], [], 0 if self._loading else None)
+            if not readable:
+                self._load_more()
+                continue
             if self._wake in readable:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake, 4096)
@@ -90,7 +96,21 @@ class Nursery:
                 self._stopping = bool(order.get("stop"))
                 _write(connection, {})
 
+    def _load_more(self) -> None:
+        """Load the next module; when all are there, they stay shared with every child."""
+        assert self._loading is not None  # noqa: S101  # the caller looked
+        if next(self._loading, _DONE) is _DONE:
+            self._loading = None
+            gc.collect()
+            gc.freeze()  # the collector does not touch, and so does not copy, what is loaded
+
+    def _load_all(self) -> None:
+        while self._loading is not None:
+            self._load_more()
+
     def _spawn(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        if order["kind"] not in ("superlink", "program"):
+            self._load_all()
         pid = os.fork()
         if pid == 0:
             self._become(order)
@@ -131,6 +151,7 @@ class Nursery:
                     os.close(fd)
 
     def _send_on_errand(self, connection: socket.socket, order: Mapping[str, Any]) -> None:
+        self._load_all()
         pid = os.fork()
         if pid:
             self._errands.add(pid)
@@ -182,7 +203,7 @@ def run_unit(kind: str, settings: Mapping[str, Any]) -> None:
         case "superlink":
             launch.superlink(settings["argv"], Path(settings["listen"]), Path(settings["wake"]))
         case "supernode":
-            launch.supernode(settings["argv"], Path(settings["wake"]))
+            launch.supernode(settings["argv"], Path(settings["wake"]), Path(settings["ready"]))
         case "exec":
             processes.become_subreaper()
             Parent(from_json(settings)).run()
@@ -232,16 +253,14 @@ def main() -> None:
     """Load Flower, then serve on the socket given as the only argument."""
     path = Path(sys.argv[1])
     processes.name_self("umbel-nursery")
+    os.umask(0o077)  # also what Flower writes is for the owner alone
     processes.become_subreaper()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    launch.preload()
-    import gc  # noqa: PLC0415
-
-    gc.collect()
-    gc.freeze()  # what is loaded stays shared: the collector does not touch it any more
+    for _ in launch.preload(launch.SUPERLINK_MODULES):
+        pass
     listener = private_listener(path)
     listener.setblocking(False)
-    Nursery(listener).run()
+    Nursery(listener, launch.preload(launch.OTHER_MODULES)).run()
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
 

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ from typing import Any
 from umbel.agent import backoff, processes
 from umbel.agent.nursery_client import NurseryClient, NurseryFailed
 from umbel.agent.processes import Process
-from umbel.model.unit import Health, Present, Unit
+from umbel.model.unit import Health, Kind, Present, Unit
 from umbel.ports import Kept, Store
 
-STOP_GRACE_S = 2.0
+STOP_GRACE_S = 5.0
 Order = Mapping[str, Any]
 
 
@@ -37,11 +37,16 @@ class Supervisor:
     """All units of this machine's federations. `render` turns a unit into a nursery order."""
 
     def __init__(
-        self, store: Store, nursery: NurseryClient, render: Callable[[Unit], Order]
+        self,
+        store: Store,
+        nursery: NurseryClient,
+        render: Callable[[Unit], Order],
+        sign_off: Callable[[Unit], Awaitable[None]],
     ) -> None:
         self._store = store
         self._nursery = nursery
         self._render = render
+        self._sign_off = sign_off
         self._entries: dict[tuple[str, str], _Entry] = {}
 
     async def start(self, unit: Unit) -> None:
@@ -49,6 +54,8 @@ class Supervisor:
         key = (unit.federation, unit.name)
         if key in self._entries:
             await self.stop(unit.federation, [unit.name])
+            if unit.kind is Kind.SUPERNODE:
+                await self._sign_off(unit)
         entry = self._entries[key] = _Entry(unit, self._render(unit))
         entry.task = asyncio.create_task(self._keep(entry), name="/".join(key))
         began = asyncio.create_task(entry.began.wait())
@@ -68,7 +75,9 @@ class Supervisor:
             self._entries[federation, name] = entry
             entry.task = asyncio.create_task(self._keep(entry), name=f"{federation}/{name}")
 
-    async def stop(self, federation: str, names: Collection[str]) -> None:
+    async def stop(
+        self, federation: str, names: Collection[str], grace_s: float = STOP_GRACE_S
+    ) -> None:
         """End the units with all their descendants."""
         entries = [e for n in names if (e := self._entries.pop((federation, n), None))]
         for entry in entries:
@@ -76,7 +85,7 @@ class Supervisor:
                 entry.task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await entry.task
-        await end_processes({e.process for e in entries if e.process is not None})
+        await end_processes({e.process for e in entries if e.process is not None}, grace_s)
         for name in names:
             self._store.forget_unit(federation, name)
 
@@ -112,7 +121,9 @@ class Supervisor:
                 entry.failures = backoff.failures_after(entry.failures, lifetime_s)
                 entry.message = self._why(entry)
                 entry.process = None
-            await asyncio.sleep(backoff.delay_s(entry.failures))
+                if entry.unit.kind is Kind.SUPERNODE:
+                    await self._sign_off(entry.unit)
+            await asyncio.sleep(backoff.delay_s(entry.failures, entry.unit.kind))
 
     async def _spawn(self, entry: _Entry) -> None:
         try:
@@ -149,7 +160,7 @@ def last_words(order: Order) -> str:
 def _sighting(entry: _Entry) -> Present:
     unit = entry.unit
     if entry.process is not None and entry.process.alive():
-        health = Health.READY
+        health = Health.READY if _says_ready(entry) else Health.STARTING
     else:
         health = Health.FAILING if entry.failures else Health.STARTING
     return Present(
@@ -161,6 +172,17 @@ def _sighting(entry: _Entry) -> Present:
         restarts=entry.failures,
         settings=unit.settings,
     )
+
+
+def _says_ready(entry: _Entry) -> bool:
+    """A unit with a note is ready when its own process has written it."""
+    note = entry.order.get("ready")
+    if note is None or entry.process is None:
+        return True
+    try:
+        return Path(note).read_text() == str(entry.process.pid)
+    except OSError:
+        return False
 
 
 async def until_ended(process: Process) -> None:

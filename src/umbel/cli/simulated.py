@@ -14,9 +14,10 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from types import FrameType
+from typing import Any, NoReturn, Self
 
-from umbel.agent.processes import Process, identify
+from umbel.agent.processes import Process, become_subreaper, tree
 from umbel.agent.supervisor import end_processes
 from umbel.errors import Relayed, WorldError
 from umbel.exec.recorder import now_text
@@ -59,14 +60,17 @@ class Simulated:
     def __init__(self, order: Order) -> None:
         self._order = order
         self._process: subprocess.Popen[bytes] | None = None
-        self._identity: Process | None = None
+        self._before: set[Process] = set()
 
     def __enter__(self) -> Self:
+        """Be the parent of all that the simulation starts, also of what loses its own."""
+        become_subreaper()
+        self._before = set(tree({os.getpid()}))
+        signal.signal(signal.SIGTERM, _leave)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._identity is not None:
-            asyncio.run(end_processes({self._identity}))
+        asyncio.run(end_processes(set(tree({os.getpid()})) - self._before))
         if self._process is not None:
             self._process.wait()
         shutil.rmtree(self._order.job.folder, ignore_errors=True)
@@ -125,7 +129,7 @@ class Simulated:
                 env=simulation.environment(order.job),
                 start_new_session=True,
             )
-        self._process, self._identity = process, identify(process.pid)
+        self._process = process
         assert process.stdin is not None  # noqa: S101  # asked for above
         with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
             pipe.write(order.to_json())
@@ -141,3 +145,8 @@ class Simulated:
         if "problem" in answer:
             raise Relayed(answer["problem"])
         return answer
+
+
+def _leave(number: int, _: FrameType | None) -> NoReturn:
+    """End as asked, but properly."""
+    raise SystemExit(128 + number)

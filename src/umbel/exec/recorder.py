@@ -71,11 +71,15 @@ class Recorder:
     def exchanged(self, replies: int, failures: int, metrics: Metrics) -> None:
         """Messages went out and answers came back; without a strategy this is the round."""
         self._counts[0] = max(self._counts[0], replies)
-        self._counts[1] += failures
+        self._counts[1] = max(self._counts[1], failures)  # a site may fail at each stage
         if not self._strategy_runs:
             self._round += 1
             self._stages = {"evaluate": metrics}
             self._end_round()
+
+    def counted(self, replies: int, failures: int) -> None:
+        """The strategy itself says how many answered: older apps send to each node apart."""
+        self._counts = [replies, failures]
 
     def failed(self, node: str, reason: str) -> None:
         """A site's answer was an error."""

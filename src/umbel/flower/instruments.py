@@ -21,6 +21,7 @@ class Observer(Protocol):
     def began(self, strategy: str, rounds: int | None) -> None: ...
     def round_began(self, number: int) -> None: ...
     def exchanged(self, replies: int, failures: int, metrics: Metrics) -> None: ...
+    def counted(self, replies: int, failures: int) -> None: ...
     def failed(self, node: str, reason: str) -> None: ...
     def measured(self, stage: str, number: int, metrics: Metrics, *, last: bool) -> None: ...
     def ended(self, arrays: Callable[[], dict[str, Any]] | None) -> None: ...
@@ -136,8 +137,9 @@ def _watch_legacy(server: Any, observer: Observer) -> None:
         observer.round_began(server_round)
         return configure(server_round, *args, **kwargs)
 
-    def aggregate_fit(server_round: int, *args: Any, **kwargs: Any) -> Any:
-        result = fit(server_round, *args, **kwargs)
+    def aggregate_fit(server_round: int, results: Any, failures: Any) -> Any:
+        observer.counted(len(results), len(failures))
+        result = fit(server_round, results, failures)
         observer.measured("train", server_round, numbers(result[1]), last=False)
         return result
 
@@ -165,16 +167,21 @@ def _watch_legacy(server: Any, observer: Observer) -> None:
 
 def _wrap_grid(observer: Observer, grid_class: Any) -> None:
     stock = grid_class.send_and_receive
+    names: dict[int, str] = {}
 
     @functools.wraps(stock)
     def send_and_receive(self: Any, messages: Any, *, timeout: float | None = None) -> Any:
         messages = list(messages)
+        # Names are learnt before: who is gone when its reply fails is not listed any more.
+        if any(int(m.metadata.dst_node_id) not in names for m in messages):
+            names.update((int(node.node_id), str(node.name)) for node in self.get_nodes())
         replies = list(stock(self, messages, timeout=timeout))
         failures = [reply for reply in replies if reply.has_error()]
         if failures:
-            names = {int(node.node_id): str(node.name) for node in self.get_nodes()}
+            # By the message, not by the reply: for a node that is gone, the SuperLink replies.
+            nodes = {m.metadata.message_id: int(m.metadata.dst_node_id) for m in messages}
             for reply in failures:
-                node_id = int(reply.metadata.src_node_id)
+                node_id = nodes.get(reply.metadata.reply_to_message_id, 0)
                 observer.failed(names.get(node_id, str(node_id)), str(reply.error.reason))
         missing = len(messages) - len(replies)
         if messages:

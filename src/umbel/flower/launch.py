@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,25 +23,34 @@ from umbel.sockets import private_listener
 GRACEFUL_STOP_S = 1  # idle keep-alive clients would otherwise delay the end by half a minute
 
 
-def preload() -> None:
-    """Import what SuperLink, SuperNode and tasks need, so that forked children start at once."""
-    for name in (
-        "flwr.superlink.cli.flower_superlink",
-        "flwr.superlink.main",
-        "flwr.supernode.cli.flower_supernode",
-        "flwr.supernode.main",
-        "flwr.supernode.runtime.run_clientapp",
-        "flwr.superlink.runtime.run_serverapp",
-        "flwr.supercore.control",
-        "flwr.supercore.superexec.run_superexec",
-        "flwr.cli.build",
-        "uvicorn.protocols.http.httptools_impl",
-        "uvicorn.loops.uvloop",
-        "uvicorn.lifespan.on",
-        "httpcore",
-        "h11",
-    ):
+# What a SuperLink needs comes first: it starts while the rest is loaded.
+SUPERLINK_MODULES = (
+    "flwr.superlink.cli.flower_superlink",
+    "flwr.superlink.main",
+    "uvicorn.protocols.http.httptools_impl",
+    "uvicorn.loops.uvloop",
+    "uvicorn.lifespan.on",
+)
+OTHER_MODULES = (
+    "flwr.supercore.control",
+    "flwr.supernode.cli.flower_supernode",
+    "flwr.supernode.main",
+    "flwr.supernode.runtime.run_clientapp",
+    "flwr.superlink.runtime.run_serverapp",
+    "flwr.supercore.superexec.run_superexec",
+    "flwr.cli.build",
+    "httpcore",
+    "h11",
+    "umbel.flower.instruments",
+    "umbel.flower.fast.batch_client",
+)
+
+
+def preload(modules: Iterable[str]) -> Iterator[None]:
+    """Import modules, a step at a time, so that forked children start at once."""
+    for name in modules:
         import_module(name)
+        yield
     import_module("httpx").Client(verify=False).close()  # only loads lazy modules
 
 
@@ -62,10 +72,11 @@ def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
     module.flower_superlink()
 
 
-def supernode(argv: Sequence[str], wake: Path) -> None:
-    """Run a SuperNode that wakes its executor."""
+def supernode(argv: Sequence[str], wake: Path, ready: Path) -> None:
+    """Run a SuperNode that wakes its executor, and notes its process id when it is connected."""
     module = import_module("flwr.supernode.cli.flower_supernode")
     bells, changed = Bells(), threading.Event()
+    ringing.connected(lambda: ready.write_text(str(os.getpid())))
     if guard.open_to(Way.HOLD_NODE):
         ringing.supernode(bells, changed.set, Poker(wake))
         served: Any = import_module("flwr.supernode.main")

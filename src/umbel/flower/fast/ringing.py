@@ -11,7 +11,7 @@ from umbel.flower.fast.bells import Bells
 from umbel.flower.fast.hold import node_bell, object_bell, reply_bell
 
 
-def after(owner: Any, name: str, tell: Callable[..., None]) -> None:
+def after(owner: Any, name: str, tell: Callable[..., object]) -> None:
     """Call `tell` with a method's arguments each time that the method has returned."""
     stock = getattr(owner, name)
 
@@ -61,3 +61,9 @@ def supernode(bells: Bells, changed: Callable[[], None], poke: Callable[[], None
 
     after(state, "store_message", message)
     after(store, "put", put)
+
+
+def connected(tell: Callable[[], object]) -> None:
+    """Say when a SuperNode is connected: it learns its node id then."""
+    state = import_module("flwr.supernode.nodestate.in_memory_nodestate").InMemoryNodeState
+    after(state, "set_node_id", lambda *_: tell())

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from umbel.agent.nursery_client import NurseryClient
-from umbel.identity.node_keys import NodeKey
+from umbel.errors import UmbelError
+from umbel.identity.node_keys import PRIVATE, NodeKey
+from umbel.identity.roster import Roster
 from umbel.identity.tokens import path_of
 from umbel.model.federation import OWNER
 from umbel.model.status import NodeSeen, RunStatus
+from umbel.model.unit import Unit
 from umbel.ports import Store
 from umbel.targets.local.layout import Layout
 
@@ -63,6 +67,17 @@ class LocalFlower:
         ]
         ids: Mapping[str, int] = await self._errand("enrol", federation, sites=sites)
         return ids
+
+    async def sign_off(self, unit: Unit) -> None:
+        """Sign off a site whose SuperNode ended without doing so; silent when nobody answers."""
+        layout = Layout(self._home, unit.federation)
+        fingerprint = Roster(layout.roster).sites().get(unit.site)
+        key = layout.place(unit.site) / PRIVATE
+        if fingerprint is None or not key.exists():
+            return
+        order = {"fleet": unit.settings["fleet"], "key": str(key), "fingerprint": fingerprint}
+        with contextlib.suppress(UmbelError):
+            await self._errand("deactivate", unit.federation, **order)
 
     async def expel(self, federation: str, fingerprints: Sequence[str]) -> None:
         """Shut these keys out for ever."""

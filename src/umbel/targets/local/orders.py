@@ -20,7 +20,9 @@ def order(home: Path, unit: Unit) -> dict[str, Any]:
     layout = Layout(home, unit.federation)
     place = layout.place(unit.site)
     kind, settings = _program(layout, unit)
+    ready = {"ready": settings["ready"]} if "ready" in settings else {}
     return {
+        **ready,
         "kind": kind,
         "settings": settings,
         "log": str(layout.log(unit.site, unit.kind)),
@@ -50,9 +52,19 @@ def _program(layout: Layout, unit: Unit) -> tuple[str, dict[str, Any]]:
             return "program", {"argv": argv}
         case Kind.SUPERNODE:
             wake = str(layout.wake(unit.site))
-            return "supernode", {"argv": _supernode(layout, unit), "wake": wake}
+            ready = str(place_of_note(layout, unit))
+            return "supernode", {
+                "argv": _supernode(layout, unit),
+                "wake": wake,
+                "ready": ready,
+            }
         case Kind.SERVER_EXEC | Kind.CLIENT_EXEC:
             return "exec", _exec(layout, unit)
+
+
+def place_of_note(layout: Layout, unit: Unit) -> Path:
+    """Say where a unit notes that it is ready."""
+    return layout.place(unit.site) / f"{unit.kind}.ready"
 
 
 def _supernode(layout: Layout, unit: Unit) -> tuple[str, ...]:

@@ -231,7 +231,11 @@ class LocalTarget:
 
     async def destroy(self, federation: str, *, keep_data: bool) -> None:
         """End everything; without `keep_data` only the runs' results stay."""
-        await self._supervisor.stop(federation, list(self._supervisor.observe(federation)))
+        units = list(self._supervisor.observe(federation))
+        hub = [name for name in units if name.startswith(f"{HUB}/")]
+        # SuperNodes sign off at a SuperLink that still answers: they can come back at once.
+        await self._supervisor.stop(federation, [n for n in units if n not in hub], grace_s=1.2)
+        await self._supervisor.stop(federation, hub, grace_s=1.0)
         if not keep_data:
             await asyncio.to_thread(_clear, Layout(self._home, federation).root)
 
