@@ -24,7 +24,8 @@ def main(grid: Grid, context: Context) -> None:
     config = context.run_config
     nodes = int(config["nodes"])
     count, size = int(config["arrays"]), int(config["array-bytes"])
-    arrays = ArrayRecord([np.zeros(max(1, size // 8)) for _ in range(count)])
+    random = np.random.default_rng(7)  # equal arrays would be stored and sent only once
+    arrays = ArrayRecord([random.random(max(1, size // 8)) for _ in range(count)])
     strategy = Timed(
         fraction_evaluate=0.0,
         min_train_nodes=nodes,
