@@ -10,11 +10,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from umbel.flower.fast import ringing
+from umbel.flower.fast import batch_client, claims, guard, ringing
+from umbel.flower.fast.batch import Batch
 from umbel.flower.fast.bells import Bells
+from umbel.flower.fast.guard import Way
 from umbel.flower.fast.hold import Hold
 from umbel.flower.fast.naps import Naps
 from umbel.flower.fast.poke import Poker
+from umbel.flower.fast.shortcut import Shortcut, is_plain
 from umbel.sockets import private_listener
 
 GRACEFUL_STOP_S = 1  # idle keep-alive clients would otherwise delay the end by half a minute
@@ -39,6 +42,7 @@ OTHER_MODULES = (
     "httpcore",
     "h11",
     "umbel.flower.instruments",
+    "umbel.flower.fast.batch_client",
 )
 
 
@@ -60,7 +64,9 @@ def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
     """Run a SuperLink that listens on a Unix socket and on no port, and wakes its executor."""
     module: Any = import_module("flwr.superlink.cli.flower_superlink")
     bells = Bells()
-    ringing.superlink(bells, Poker(wake))
+    if guard.open_to(Way.HOLD_LINK):
+        ringing.superlink(bells, Poker(wake))
+        claims.install()
     module.uvicorn = _UnixUvicorn(module.uvicorn, listen, bells)
     sys.argv = list(argv)
     plain_logs()
@@ -71,16 +77,29 @@ def supernode(argv: Sequence[str], wake: Path, ready: Path) -> None:
     """Run a SuperNode that wakes its executor, and notes its process id when it is connected."""
     module = import_module("flwr.supernode.cli.flower_supernode")
     bells, changed = Bells(), threading.Event()
-    ringing.supernode(bells, changed.set, Poker(wake))
     ringing.connected(lambda: ready.write_text(str(os.getpid())))
-    loop: Any = import_module("flwr.supernode.start_client_internal")
-    loop.time = Naps(changed, long_s=3)
-    served: Any = import_module("flwr.supernode.main")
-    stock = served.create_app
-    served.create_app = lambda **settings: Hold(stock(**settings), bells)
+    if guard.open_to(Way.HOLD_NODE):
+        ringing.supernode(bells, changed.set, Poker(wake))
+        served: Any = import_module("flwr.supernode.main")
+        stock = served.create_app
+        served.create_app = lambda **settings: layered(stock(**settings), bells, "SuperNode")
+    if guard.open_to(Way.NAPS_NODE):
+        loop: Any = import_module("flwr.supernode.start_client_internal")
+        loop.time = Naps(changed, long_s=3)
+    batch_client.install()
     sys.argv = list(argv)
     plain_logs()
     module.flower_supernode()
+
+
+def layered(app: Any, bells: Bells, component: str) -> Any:
+    """Put our layers around Flower's app: hold, batches, the short way; each where it fits."""
+    way = Way.HOLD_LINK if component == "SuperLink" else Way.HOLD_NODE
+    if not guard.open_to(way):
+        return app
+    if guard.open_to(Way.SHORTCUT) and is_plain(app):
+        app = Batch(Shortcut(app, bells, component), bells)
+    return Hold(app, bells)
 
 
 class _UnixUvicorn:
@@ -93,7 +112,7 @@ class _UnixUvicorn:
 
     def run(self, app: Any, log_config: Any, **_: Any) -> None:
         config = self._uvicorn.Config(
-            Hold(app, self._bells),
+            layered(app, self._bells, "SuperLink"),
             log_config=log_config,
             access_log=False,
             timeout_graceful_shutdown=GRACEFUL_STOP_S,

@@ -136,8 +136,11 @@ ROUTES: tuple[Route, ...] = (
     *(Route(Api.CONTROL, name, role) for role, names in _CONTROL.items() for name in names),
 )
 
+# Ours, beside Flower's: several objects in one request, for who may send each of them alone.
+OURS = (Route(Api.FLEET, "umbel-batch"), Route(Api.RUNTIME, "umbel-batch"))
+
 BY_PATH: Mapping[Api, Mapping[str, Route]] = MappingProxyType(
-    {api: MappingProxyType({r.path: r for r in ROUTES if r.api is api}) for api in Api}
+    {api: MappingProxyType({r.path: r for r in (*ROUTES, *OURS) if r.api is api}) for api in Api}
 )
 
 

@@ -6,6 +6,9 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+
+_LATER: ContextVar[list[str] | None] = ContextVar("later", default=None)
 
 
 class Ear:
@@ -55,8 +58,24 @@ class Bells:
                     if not ears:
                         self._ears.pop(name, None)
 
+    @contextlib.contextmanager
+    def later(self) -> Iterator[None]:
+        """Ring what is rung in the block at its end."""
+        kept: list[str] = []
+        token = _LATER.set(kept)
+        try:
+            yield
+        finally:
+            _LATER.reset(token)
+            for name in kept:
+                self.ring(name)
+
     def ring(self, name: str) -> None:
         """Wake who listens to this name. Any thread may ring; nobody listening costs nothing."""
+        kept = _LATER.get()
+        if kept is not None:
+            kept.append(name)
+            return
         with self._lock:
             ears = tuple(self._ears.get(name, ()))
         if ears and self._loop is not None and not self._loop.is_closed():

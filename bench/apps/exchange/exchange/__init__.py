@@ -1,0 +1,1 @@
+"""Sends arrays out and back: a round costs what the machinery costs."""

@@ -1,0 +1,109 @@
+"""Knows which sources of Flower the fast ways were made for; with others they stay off.
+
+Each way names the modules that it touches. A module whose source is not one of the known ones means
+stock behaviour for that way, and `umbel doctor` names it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+# Short hashes of the sources of 1.40.0 and 1.41.0, in this order where they differ.
+KNOWN: dict[str, tuple[str, ...]] = {
+    "flwr.superlink.cli.flower_superlink": ("53a0528b289cbb7b",),
+    "flwr.superlink.main": ("3e94714b6f1433fd",),
+    "flwr.superlink.routers.fleet.router": ("98ce9e07f1cb4814",),
+    "flwr.superlink.routers.fleet.node_auth": ("8646e6bfd8e5b47d",),
+    "flwr.superlink.grid.http_grid": ("0c33918af5016310",),
+    "flwr.server.superlink.linkstate.sql_linkstate": ("13ffbda489594bf7",),
+    "flwr.supercore.corestate.sql_corestate": ("984ff9d7e70ed601", "14f5c7e10a150cd2"),
+    "flwr.supernode.cli.flower_supernode": ("4fda27bb459f3605", "e637b07a731536a6"),
+    "flwr.supernode.start_client_internal": ("8d29efb3c94ae5c6", "d6342f743fdf768f"),
+    "flwr.supernode.main": ("cad7e371678f766c",),
+    "flwr.supernode.nodestate.in_memory_nodestate": ("44d7c354cd96b275", "b2d93c03aae06b07"),
+    "flwr.supercore.object_store.in_memory_object_store": ("6bc131d53142ab0c",),
+    "flwr.supercore.inflatable.inflatable_utils": ("077b26d921aa8638",),
+    "flwr.supercore.inflatable.inflatable_protobuf_utils": ("aeac102e54a87609",),
+    "flwr.supercore.protobuf.client": ("0bb91b4a9336b8cc",),
+    "flwr.supercore.protobuf.translation": ("597e0d5afbba5011", "7ae0363b45548d07"),
+    "flwr.supercore.routers.runtime.router": ("27e800bb377eeab4", "59bd7cd3edcc465c"),
+    "flwr.supercore.dependencies.runtime": ("ab5843e0e5e319f1", "5c6ae7d095ab5743"),
+    "flwr.supercore.dependencies.task": ("a28eae914ba22c4b",),
+    "flwr.supercore.dependencies.superexec": ("4e5293a1c7ac1d8d",),
+    "flwr.supercore.dependencies.version": ("3469721e89b9bf4c",),
+    "flwr.supercore.error.http": ("9f6babdb38974e35",),
+}
+
+
+class Way(StrEnum):
+    """What can be switched off by itself."""
+
+    HOLD_LINK = "held answers of the SuperLink"
+    HOLD_NODE = "held answers of the SuperNode"
+    NAPS_NODE = "a SuperNode that waits for events"
+    NAPS_GRID = "a ServerApp that waits for events"
+    SHORTCUT = "hot routes past the web stack"
+    BATCH = "objects in batches"
+
+
+_LINK = (
+    "flwr.superlink.cli.flower_superlink",
+    "flwr.superlink.main",
+    "flwr.server.superlink.linkstate.sql_linkstate",
+    "flwr.supercore.corestate.sql_corestate",
+)
+_NODE = (
+    "flwr.supernode.cli.flower_supernode",
+    "flwr.supernode.main",
+    "flwr.supernode.nodestate.in_memory_nodestate",
+    "flwr.supercore.object_store.in_memory_object_store",
+)
+_ROUTES = (
+    "flwr.superlink.main",
+    "flwr.supernode.main",
+    "flwr.superlink.routers.fleet.router",
+    "flwr.superlink.routers.fleet.node_auth",
+    "flwr.supercore.protobuf.translation",
+    "flwr.supercore.routers.runtime.router",
+    "flwr.supercore.dependencies.runtime",
+    "flwr.supercore.dependencies.task",
+    "flwr.supercore.dependencies.superexec",
+    "flwr.supercore.dependencies.version",
+    "flwr.supercore.error.http",
+)
+_OBJECTS = (
+    "flwr.supercore.inflatable.inflatable_utils",
+    "flwr.supercore.inflatable.inflatable_protobuf_utils",
+    "flwr.supercore.protobuf.client",
+)
+TOUCHED: dict[Way, tuple[str, ...]] = {
+    Way.HOLD_LINK: _LINK,
+    Way.HOLD_NODE: _NODE,
+    Way.NAPS_NODE: ("flwr.supernode.start_client_internal", *_NODE),
+    Way.NAPS_GRID: ("flwr.superlink.grid.http_grid",),
+    Way.SHORTCUT: _ROUTES,
+    Way.BATCH: _OBJECTS,
+}
+
+
+def source_hash(module: str) -> str:
+    """Name a module's source, without importing the module itself."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        return ""
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()[:16]
+
+
+@cache
+def moved(way: Way) -> tuple[str, ...]:
+    """List the modules of Flower that are not as this way expects them."""
+    return tuple(name for name in TOUCHED[way] if source_hash(name) not in KNOWN[name])
+
+
+def open_to(way: Way) -> bool:
+    """Whether this way may be taken."""
+    return not moved(way)

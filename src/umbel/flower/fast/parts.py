@@ -1,0 +1,51 @@
+"""Many small requests in one body, many small answers in one body."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+FLEET = "/v1/fleet/umbel-batch"
+RUNTIME = "/v1/runtime/umbel-batch"
+PATHS = (FLEET, RUNTIME)
+MEDIA = "application/vnd.umbel.batch"
+LATER = 0  # status of a part that was left for the next batch
+_HEAD = struct.Struct(">HI")
+
+
+class Malformed(ValueError):
+    """The body is not a batch."""
+
+
+def pack(parts: Iterable[tuple[int, bytes]]) -> bytes:
+    """Write (number, bytes) pairs."""
+    pieces = []
+    for number, content in parts:
+        pieces += [_HEAD.pack(number, len(content)), content]
+    return b"".join(pieces)
+
+
+def unpack(body: bytes) -> list[tuple[int, bytes]]:
+    """Read the pairs back."""
+    parts, at = [], 0
+    while at < len(body):
+        if at + _HEAD.size > len(body):
+            raise Malformed("a head is cut off")
+        number, size = _HEAD.unpack_from(body, at)
+        at += _HEAD.size
+        if at + size > len(body):
+            raise Malformed("a part is cut off")
+        parts.append((number, body[at : at + size]))
+        at += size
+    return parts
+
+
+# What may stand in a batch, by number: the same order on both sides, for ever.
+ROUTES: Sequence[str] = ("push-object", "pull-object")
+
+
+def route_path(batch_path: str, number: int) -> str:
+    """Give the path of the route that a part is for."""
+    if number >= len(ROUTES):
+        raise Malformed("no such route")
+    return batch_path.replace("umbel-batch", ROUTES[number])

@@ -1,0 +1,178 @@
+"""Answers Flower's busiest routes past the web stack, with Flower's own checks and handlers.
+
+A request for such a route is parsed, authenticated and handled by the very functions that Flower's
+routers call, in one thread hop and one database transaction. What goes wrong is translated by
+Flower's own translator. All other requests take the usual way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from umbel.flower.fast.asgi import App, Receive, Scope, Send, read_body
+from umbel.flower.fast.bells import Bells
+
+Serve = Callable[[Request, Any], Any]
+
+FLEET = {
+    "send-node-heartbeat": "fleet_send_node_heartbeat",
+    "pull-messages": "fleet_pull_messages",
+    "push-messages": "fleet_push_messages",
+    "push-object": "fleet_push_object",
+    "pull-object": "fleet_pull_object",
+    "confirm-message-received": "fleet_confirm_message_received",
+}
+# Runtime routes by what their function takes after the request.
+WITH_HANDLERS = {
+    "pull-task-input": "pull_task_input",
+    "push-object": "push_object",
+    "pull-object": "pull_object",
+    "confirm-message-received": "confirm_message_received",
+    "push-messages": "push_messages",
+    "pull-messages": "pull_messages",
+    "get-nodes": "get_nodes",
+}
+WITHOUT_HANDLERS = {"send-task-heartbeat": "send_task_heartbeat", "push-logs": "push_logs"}
+MEDIA = "application/protobuf"
+
+
+# What Flower's own apps have around their routes: a further layer may be one that authenticates.
+PLAIN_LAYERS = frozenset(
+    {
+        "ControlSensitiveResponseMiddleware",
+        "BaseHTTPMiddleware",
+        "ControlAuthenticationMiddleware",
+        "ControlLicenseMiddleware",
+        "ProtobufTranslationMiddleware",
+        "RuntimeTracingMiddleware",
+        "ControlEventLogMiddleware",
+        "NodeAuthMiddleware",
+        "FleetEventLogMiddleware",
+    }
+)
+
+
+def is_plain(app: Any) -> bool:
+    """Whether the app has the known layers only, and neither tracing nor event logs are on."""
+    names = {layer.cls.__name__ for layer in app.user_middleware}
+    logs = getattr(app.state, "fleet_event_log_plugin", None)
+    return names <= PLAIN_LAYERS and logs is None and os.getenv("FLWR_TRACING_ENABLED") != "1"
+
+
+class Shortcut:
+    """The layer, around Flower's FastAPI app."""
+
+    def __init__(self, app: App, bells: Bells, component: str) -> None:
+        self._app = app
+        self._bells = bells
+        self._translate: Any = import_module("flwr.supercore.error").http_error_translator
+        translation: Any = import_module("flwr.supercore.protobuf.translation")
+        self._types: Any = translation.PROTOBUF_REQUEST_TYPES
+        self._middleware: Any = translation.ProtobufTranslationMiddleware
+        self._serve: dict[str, Serve] = _runtime_routes(component)
+        if component == "SuperLink":
+            self._serve |= _fleet_routes()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, by the short way if there is one."""
+        serve = self._serve.get(scope["path"]) if scope["type"] == "http" else None
+        if serve is None or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        body = await read_body(receive)
+        if body is not None:
+            response = await self._answer(scope, body)
+            await response(scope, receive, send)
+
+    async def _answer(self, scope: Scope, body: bytes) -> Response:
+        async def call(request: Request) -> Response:
+            self._middleware._check_request_media_type(request)  # noqa: SLF001
+            result = await run_in_threadpool(self._serve_one, scope, body)
+            return Response(result, media_type=MEDIA)
+
+        return await self.translated(Request(scope), call)
+
+    def _serve_one(self, scope: Scope, body: bytes) -> bytes:
+        with self.unit_of_work():
+            return self.serve(scope, scope["path"], body)
+
+    async def translated(
+        self, request: Request, call: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        """Make the call; errors become the answers that Flower gives."""
+        response: Response = await self._translate(request, call)
+        return response
+
+    @contextmanager
+    def unit_of_work(self) -> Iterator[None]:
+        """Put what is done in the block into one transaction, and ring its bells after that."""
+        with self._bells.later(), self._transaction():
+            yield
+
+    def serve(self, scope: Scope, path: str, body: bytes) -> bytes:
+        """Check and handle one request, in this thread; gives the serialized answer."""
+        request = Request({**scope, "path": path, "app": self._app, "state": {}})
+        message = self._middleware._parse_request(body, self._types["POST", path])  # noqa: SLF001
+        request.state.protobuf_request = message
+        answer: bytes = self._serve[path](request, message).SerializeToString()
+        return answer
+
+    def _transaction(self) -> AbstractContextManager[Any]:
+        state: Any = self._app.state.runtime_state_factory.state()  # type: ignore[attr-defined]
+        session = getattr(state, "session", None)
+        return session() if session is not None else nullcontext()
+
+
+def _fleet_routes() -> dict[str, Serve]:
+    router: Any = import_module("flwr.superlink.routers.fleet.router")
+    authenticate: Any = import_module("flwr.superlink.routers.fleet.node_auth").authenticate_node
+    linkstate: Any = import_module("flwr.superlink.dependencies.linkstate").get_linkstate
+
+    def route(function: Any) -> Serve:
+        def serve(request: Request, message: Any) -> Any:
+            authenticate(request)
+            return function(message, linkstate(request))
+
+        return serve
+
+    return {f"/v1/fleet/{path}": route(getattr(router, name)) for path, name in FLEET.items()}
+
+
+def _runtime_routes(component: str) -> dict[str, Serve]:
+    router: Any = import_module("flwr.supercore.routers.runtime.router")
+    runtime: Any = import_module("flwr.supercore.dependencies.runtime")
+    task: Any = import_module("flwr.supercore.dependencies.task")
+    version = import_module("flwr.supercore.dependencies.version").VersionDependency(
+        component_name=component, connection_name=f"Caller <-> {component} Runtime API"
+    )
+    header: str = import_module("flwr.supercore.constant").TASK_TOKEN_HEADER
+
+    def route(function: Any, *, handlers: bool) -> Serve:
+        def serve(request: Request, message: Any) -> Any:
+            version(request)
+            state = runtime.get_runtime_state(request)
+            known = task.authenticate_task(request, request.headers.get(header), state)
+            extra = (runtime.get_runtime_handlers(request),) if handlers else ()
+            return function(message, state, *extra, known)
+
+        return serve
+
+    def acquire(request: Request, message: Any) -> Any:
+        version(request)
+        state = runtime.get_runtime_state(request)
+        runtime.authenticate_superexec_request(request, state, "/flwr.proto.Runtime/AcquireTask")
+        return router.acquire_task(message, state, runtime.get_runtime_handlers(request), None)
+
+    routes: dict[str, Serve] = {"/v1/runtime/acquire-task": acquire}
+    for names, handlers in ((WITH_HANDLERS, True), (WITHOUT_HANDLERS, False)):
+        for path, name in names.items():
+            routes[f"/v1/runtime/{path}"] = route(getattr(router, name), handlers=handlers)
+    return routes
