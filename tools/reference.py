@@ -21,7 +21,7 @@ from umbel.cli import main as command_line
 from umbel.client import Client
 from umbel.documents import schema
 from umbel.errors import DocumentError, RequestError, SecurityError, WorldError
-from umbel.flower.routes import ROUTES, Api, Route
+from umbel.flower.routes import BY_PATH, OURS, Api, Route
 from umbel.gate.config import Limits
 from umbel.model import event
 from umbel.model.document import LABEL_VALUE_PATTERN, NAME_PATTERN
@@ -459,9 +459,8 @@ def gate_page() -> str:
         GATE_INTRODUCTION,
     ]
     for api, text in doors.items():
-        routes = [route for route in ROUTES if route.api is api]
         columns = ["path", "least role", "since"] if api is Api.CONTROL else ["path", "since"]
-        rows = [_gate_row(route) for route in routes]
+        rows = [_gate_row(route) for route in BY_PATH[api].values()]
         parts += [f"## {api}\n", f"{text}\n", table(columns, rows)]
     rows = [(_code(f.name), f"{f.default:g}") for f in fields(Limits)]
     parts += ["## Limits\n", "Sizes in bytes.\n", table(["limit", "value"], rows)]
@@ -470,7 +469,8 @@ def gate_page() -> str:
 
 def _gate_row(route: Route) -> tuple[str, ...]:
     role = (str(route.role or "nobody"),) if route.api is Api.CONTROL else ()
-    return (_code(route.path), *role, f"Flower {route.since}")
+    since = "Umbel's own" if route in OURS else f"Flower {route.since}"
+    return (_code(route.path), *role, since)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -51,6 +51,8 @@ def console(*, stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else int(os.environ.get("COLUMNS", PIPE_WIDTH))
+    if os.environ.get("NO_COLOR"):  # not even bold
+        return Console(stderr=stderr, width=width, highlight=False, color_system=None)
     return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
 
 

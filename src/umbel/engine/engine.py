@@ -23,6 +23,7 @@ from umbel.ports import Target as TargetPort
 
 READY_TIMEOUT_S = 120.0
 LOOK_AGAIN_S = 0.1
+PORT_TRIES = 3
 GIVE_UP_AFTER = 3  # starts of a hub unit that ended at once
 
 
@@ -124,6 +125,14 @@ class CannotLook(WorldError):
 _Look: TypeAlias = tuple[health.World, tuple[RunStatus, ...] | None]
 
 
+class _PortLost(Exception):  # caught where ports are chosen
+    """A port that was free when it was chosen is not any more."""
+
+    def __init__(self, units: Sequence[str]) -> None:
+        super().__init__()
+        self.units = units
+
+
 @dataclass(frozen=True, slots=True)
 class _Decision:
     wanted: Mapping[str, Unit]
@@ -178,6 +187,16 @@ class Engine:
                 self._applying.pop(federation.name, None)
 
     async def _apply(self, federation: Federation, progress: Progress) -> Plan:
+        """Apply; where another program took a port meanwhile, take another port and go on."""
+        for _ in range(PORT_TRIES):
+            try:
+                return await self._apply_once(federation, progress)
+            except _PortLost as lost:
+                progress(f"another program took a port of {', '.join(lost.units)}: choosing anew")
+                await self._target.release(federation.name, lost.units)
+        return await self._apply_once(federation, progress)
+
+    async def _apply_once(self, federation: Federation, progress: Progress) -> Plan:
         sites = [s for v in (await self._verdicts(federation)).values() for s in _chosen(v)]
         allotment = await self._target.allot(federation, sites)
         decision = await self._decide(federation, allotment)
@@ -209,10 +228,15 @@ class Engine:
             seen = await self._target.observe(name)
             if diff.all_ready(hub, seen):
                 return
+            await self._look_for_lost_ports(name)
             _raise_if_failed(hub, seen)
             if time.monotonic() > deadline_s:
                 raise NotReady(name, "the hub does not answer")
             await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def _look_for_lost_ports(self, name: str) -> None:
+        if lost := await self._target.lost_ports(name):
+            raise _PortLost(lost)
 
     async def _until_ready(
         self, federation: Federation, decision: _Decision, progress: Progress
@@ -233,6 +257,7 @@ class Engine:
                 if failing not in told:
                     told.add(failing)
                     progress(failing)
+            await self._look_for_lost_ports(federation.name)
             _raise_if_failed(decision.wanted, world.seen)
             if time.monotonic() > deadline_s:
                 raise NotReady(federation.name, conditions[0].message)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from umbel.errors import RequestError
+from umbel.errors import RequestError, UmbelError
 from umbel.model.event import Event, from_line
 from umbel.model.status import RunStatus
 from umbel.model.unit import HUB
@@ -104,9 +104,18 @@ class Runs:
             await asyncio.sleep(LOOK_AGAIN_S)
             if loop.time() - asked_s >= ASK_AGAIN_S:
                 asked_s, before = loop.time(), run
-                run = await self.get(federation, run_id)
+                run = await self._newer(federation, run)
                 if run.status != before.status:
                     yield run
+
+    async def _newer(self, federation: str, run: RunStatus) -> RunStatus:
+        """Look again; while nobody can look, what was seen last still holds."""
+        try:
+            return await self.get(federation, run.run_id)
+        except RunUnknown:
+            raise
+        except UmbelError:
+            return run
 
     def _new_events(self, federation: str, run_id: str, tails: dict[str, Tail]) -> list[Event]:
         found: list[Event] = []
@@ -133,7 +142,7 @@ class Runs:
             await asyncio.sleep(LOOK_AGAIN_S)
             if asyncio.get_running_loop().time() - asked_s >= ASK_AGAIN_S:
                 asked_s = asyncio.get_running_loop().time()
-                run = await self.get(federation, run.run_id)
+                run = await self._newer(federation, run)
         if site is not None and not tails:
             known = run_folders(self._places.run_places(federation), run.run_id)
             raise SiteUnknown(site, list(known))

@@ -94,7 +94,9 @@ class Recorder:
 
     def ended(self, arrays: Callable[[], dict[str, Any]] | None) -> None:
         """The strategy is over, well or not: keep the newest model and all metrics."""
-        model = self._save_model(arrays() if arrays is not None else {})
+        model = ""
+        with contextlib.suppress(ValueError, TypeError):  # not every model is made of arrays
+            model = self._save_model(arrays() if arrays is not None else {})
         with contextlib.suppress(OSError):
             (self._folder / METRICS).write_text(json.dumps(self._history, indent=1))
         seconds = round(time.monotonic() - self._began_s, 3)

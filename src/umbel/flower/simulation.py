@@ -207,7 +207,7 @@ def simulate(
         server_app_attr=app.server,
         client_app_attr=app.client,
         num_supernodes=job.nodes,
-        backend_config=_backend_config(job),
+        backend_config=backend_config(job),
         app_dir=str(app.folder),
         run=_flower_run(app, *run),
         server_app_context=_context(run[0], app),
@@ -259,7 +259,8 @@ def node_name(partition: int | str) -> str:
     return f"node-{partition}"
 
 
-def _backend_config(job: Job) -> dict[str, Any]:
+def backend_config(job: Job) -> dict[str, Any]:
+    """Say what Ray is started with."""
     # Ray starts a worker for each core it is given: no more than the nodes can use.
     useful = max(1, min(cores(), math.ceil(job.nodes * job.cpus)))
     return {

@@ -140,11 +140,14 @@ class Api:
         name = request.path_params["name"]
 
         async def lines() -> AsyncIterator[str]:
-            async for item in self._house.runs.follow(name, run.run_id):
-                if isinstance(item, RunStatus):
-                    yield json.dumps({"kind": "status", **asdict(item)}) + "\n"
-                else:
-                    yield to_line(item) + "\n"
+            try:
+                async for item in self._house.runs.follow(name, run.run_id):
+                    if isinstance(item, RunStatus):
+                        yield json.dumps({"kind": "status", **asdict(item)}) + "\n"
+                    else:
+                        yield to_line(item) + "\n"
+            except UmbelError as error:
+                yield json.dumps({"problem": error.as_problem()}) + "\n"
 
         return _lines(lines())
 

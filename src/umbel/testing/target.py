@@ -29,6 +29,7 @@ class FakeTarget:
         self.log: list[tuple[str, ...]] = []
         self.blind = ""  # why nobody can look
         self.failing: dict[str, str] = {}  # unit: what it says
+        self.lost: set[str] = set()  # units whose port somebody else took
         self.slow: set[str] = set()  # units that never get further than starting
         self.refuses: UmbelError | None = None  # what `ensure` raises
         self.listed: list[CertificateStatus] = []
@@ -57,6 +58,18 @@ class FakeTarget:
         if self.blind:
             return {name: Unknown(self.blind) for name in units}
         return {name: self._sighting(unit) for name, unit in units.items()}
+
+    async def lost_ports(self, federation: str) -> Sequence[str]:
+        """Name the units that the test put into `lost`, as long as they are there."""
+        return sorted(self.lost & self._units.get(federation, {}).keys())
+
+    async def release(self, federation: str, units: Collection[str]) -> None:
+        """End the units without revoking anything; they come back with other ports."""
+        self.log.append(("release", *sorted(units)))
+        for name in units:
+            self.lost.discard(name)
+            self.failing.pop(name, None)
+            self._units.get(federation, {}).pop(name, None)
 
     def _sighting(self, unit: Unit) -> Present:
         if unit.name in self.failing:

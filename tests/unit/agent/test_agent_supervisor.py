@@ -11,7 +11,7 @@ from umbel.agent import backoff, supervisor
 from umbel.agent.nursery_client import NurseryClient, NurseryFailed
 from umbel.agent.processes import Process
 from umbel.agent.supervisor import Supervisor
-from umbel.model.unit import Health, Unit
+from umbel.model.unit import Health, Kind, Unit
 from umbel.ports import Kept
 from umbel.store.memory import MemoryStore
 from umbel.testing import unit
@@ -56,7 +56,10 @@ class Watched:
         self.waits: list[int] = []
         self.ended: list[set[Process]] = []
         self._folder = folder
-        self.supervisor = Supervisor(self.store, cast("NurseryClient", self.stage), self._order)
+        self.signed_off: list[str] = []
+        self.supervisor = Supervisor(
+            self.store, cast("NurseryClient", self.stage), self._order, self._sign_off
+        )
         monkeypatch.setattr(supervisor, "until_ended", self.stage.until_ended)
         monkeypatch.setattr(supervisor, "end_processes", self._end)
         monkeypatch.setattr(Process, "alive", lambda p: self.stage.alive(p))  # noqa: PLW0108  # must bind
@@ -66,12 +69,16 @@ class Watched:
         name = what.name.replace("/", "-")
         return {"log": str(self._folder / name), "exit": str(self._folder / f"{name}.exit")}
 
-    async def _end(self, roots: set[Process]) -> None:
+    async def _sign_off(self, what: Unit) -> None:
+        self.signed_off.append(what.site)
+
+    async def _end(self, roots: set[Process], grace_s: float) -> None:
+        assert grace_s > 0
         self.ended.append(set(roots))
         for root in roots:
             self.stage.end(root.pid)
 
-    def _delay(self, failures: int) -> float:
+    def _delay(self, failures: int, _kind: Kind) -> float:
         self.waits.append(failures)
         return 0.0
 
@@ -184,3 +191,10 @@ async def test_federations_are_observed_apart(watched: Watched) -> None:
     await watched.supervisor.start(unit("hub/gate", "other"))
     assert list(watched.supervisor.observe("lab")) == ["hub/gate"]
     assert watched.supervisor.observe("nobody") == {}
+
+
+async def test_a_supernode_that_dies_is_signed_off_before_it_comes_back(watched: Watched) -> None:
+    await watched.supervisor.start(unit("north/supernode"))
+    watched.stage.end(1001)
+    await watched.until_spawned(2)
+    assert watched.signed_off == ["north"]

@@ -24,6 +24,7 @@ SHELL = ("", "sh", "console")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`(umbel [^`\n]+)`")
 _SETTING = re.compile(r"[A-Z_]+=\S+ +")
+_REMARK = re.compile(r"\s{2,}|\s#\s")
 _PLACEHOLDER = ("...", "…")
 
 
@@ -38,15 +39,16 @@ def command_lines(page: Path) -> Iterator[str]:
     for language, body in _BLOCK.findall(text):
         if language in SHELL:
             for line in body.splitlines():
-                for part in re.split(r"&&|\||;", line.removeprefix("$ ")):
+                told = _REMARK.split(line.strip().removeprefix("$ "))[0]
+                for part in re.split(r"&&|\||;", told):
                     yield from _typed(part.strip())
     for inline in _INLINE.findall(_BLOCK.sub("", text)):
         yield from _typed(inline)
 
 
 def _typed(line: str) -> Iterator[str]:
-    """Keep a call of umbel, without settings before it and the remark behind it."""
-    bare = re.split(r"\s{2,}|\s#\s|\s>\s", _SETTING.sub("", line))[0]
+    """Keep a call of umbel, without settings before it and a redirection behind it."""
+    bare = re.split(r"\s>\s", _SETTING.sub("", line))[0]
     if bare.startswith("umbel ") and not any(word in bare for word in _PLACEHOLDER):
         yield bare
 

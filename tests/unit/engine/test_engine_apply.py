@@ -313,3 +313,11 @@ async def test_a_new_ca_replaces_the_old_one_around_an_apply(house: House) -> No
     house.target.log.clear()
     await house.engine.rotate_authority(federation(), house.listen)
     assert [entry[0] for entry in house.target.log] == ["rotate", "prepare", "end-rotation"]
+
+
+async def test_a_port_that_somebody_else_took_is_replaced(house: House) -> None:
+    house.target.lost = {"hub/gate"}
+    house.target.failing = {"hub/gate": "U241 port taken"}
+    await house.up(federation(sites=1))
+    assert ("release", "hub/gate") in house.target.log
+    assert (await house.engine.status("lab")).phase == "Ready"

@@ -140,6 +140,20 @@ def test_a_disk_that_takes_nothing_costs_the_record_not_the_run(tmp_path: Path) 
     assert not nowhere.exists()
 
 
+def test_a_model_that_is_not_made_of_arrays_costs_the_file_not_the_run(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    """Such as trees, which older apps send as bytes."""
+
+    def unreadable() -> dict[str, Any]:
+        raise ValueError("not an array")
+
+    recorder.began("FedXgbBagging", 1)
+    recorder.ended(unreadable)
+    assert [event.kind for event in told(tmp_path)] == ["run-began", "run-ended"]
+    assert not (tmp_path / "model.npz").exists()
+
+
 def test_an_exception_is_told_with_its_whole_traceback() -> None:
     def deep() -> None:
         raise ZeroDivisionError("nothing left")

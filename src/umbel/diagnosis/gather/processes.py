@@ -14,7 +14,7 @@ from umbel.diagnosis.gather.machine import user_name
 
 _LISTENING = "0A"
 _SHOWN = 120
-_YOUNG_S = 15.0  # may be a unit that was not written down yet
+YOUNG_S = 15.0  # may be a unit that was not written down yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,9 @@ def read_listeners(*tables: str) -> list[Listener]:
 class Processes:
     """The processes of this machine, as they were when this was made."""
 
-    def __init__(self, home: Path, known: Iterable[int]) -> None:
+    def __init__(self, home: Path, known: Iterable[int], young_s: float = YOUNG_S) -> None:
         self._home = str(home)
+        self._young_s = young_s
         self._owned = {process.pid for process in tree({pid for pid in known if pid})}
         self._listeners = _listeners()
         self._holders: Mapping[str, int] | None = None
@@ -49,12 +50,12 @@ class Processes:
     def left(self) -> tuple[LeftProcess, ...]:
         """Find processes of this home that nobody owns."""
         return tuple(
-            LeftProcess(pid, _name(pid)) for pid in self._unowned() if _age_s(pid) > _YOUNG_S
+            LeftProcess(pid, _name(pid)) for pid in self._unowned() if _age_s(pid) > self._young_s
         )
 
     def starting(self) -> bool:
         """Whether a process of this home has just begun, and does not answer yet."""
-        return any(_age_s(pid) <= _YOUNG_S for pid in self._unowned())
+        return any(_age_s(pid) <= self._young_s for pid in self._unowned())
 
     def _unowned(self) -> list[int]:
         return [pid for pid in _pids() if pid not in self._owned and self._is_ours(pid)]

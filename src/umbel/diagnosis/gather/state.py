@@ -39,11 +39,11 @@ def look(home: Path) -> State:
     try:
         if not path.exists():
             return State(StateSeen(StateKind.MISSING, path))
-        with path.open("rb"):
-            pass
+        if not path.with_name(f"{path.name}-shm").is_file():
+            return _read_copy(path)  # nobody has it open: opening it here would leave files
         try:
             return _read(path, f"{path.as_uri()}?mode=ro")
-        except sqlite3.OperationalError:  # no right to make the index of its journal
+        except sqlite3.OperationalError:  # no right to write the index of its journal
             return _read_copy(path)
     except sqlite3.DatabaseError as error:
         return State(StateSeen(StateKind.DAMAGED, path, str(error)))

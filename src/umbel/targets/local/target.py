@@ -29,7 +29,7 @@ from umbel.planning.render import as_site, declared_sites, users
 from umbel.ports import Allotment, Store
 from umbel.targets.local import orders
 from umbel.targets.local.flower import LocalFlower
-from umbel.targets.local.free_ports import choose
+from umbel.targets.local.free_ports import choose, is_free
 from umbel.targets.local.layout import Layout
 
 LOOPBACK = ("localhost", "127.0.0.1")
@@ -85,6 +85,19 @@ class LocalTarget:
         used = {f"site/{s.site}" for s in seen.values() if s.kind is Kind.SUPERNODE}
         gate = any(s.kind is Kind.GATE for s in seen.values())
         return used | ({"fleet", "control", "runtime"} if gate else set())
+
+    async def lost_ports(self, federation: str) -> Sequence[str]:
+        """Name the units that cannot start because somebody else took their port meanwhile."""
+        ports = self._store.allotment(federation).ports
+        lost = []
+        for name, seen in self._supervisor.observe(federation).items():
+            if seen.health is not Health.FAILING:
+                continue
+            doors = ("fleet", "control", "runtime") if seen.kind is Kind.GATE else ()
+            own = (f"site/{seen.site}",) if seen.kind is Kind.SUPERNODE else doors
+            if any(not is_free(ports[purpose]) for purpose in own if purpose in ports):
+                lost.append(name)
+        return lost
 
     async def observe(self, federation: str) -> Mapping[str, Sighting]:
         """Look at every unit; the hub's must answer, not only run."""
@@ -228,6 +241,10 @@ class LocalTarget:
             roster.remove(site)
             for secret in (PRIVATE, PUBLIC, "server.key", "server.crt"):
                 (layout.place(site) / secret).unlink(missing_ok=True)
+
+    async def release(self, federation: str, units: Collection[str]) -> None:
+        """End these units without revoking anything: they come back with other ports."""
+        await self._supervisor.stop(federation, units, grace_s=1.0)
 
     async def destroy(self, federation: str, *, keep_data: bool) -> None:
         """End everything; without `keep_data` only the runs' results stay."""
