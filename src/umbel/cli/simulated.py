@@ -73,6 +73,7 @@ class Simulated:
         asyncio.run(end_processes(set(tree({os.getpid()})) - self._before))
         if self._process is not None:
             self._process.wait()
+        _reap()
         shutil.rmtree(self._order.job.folder, ignore_errors=True)
 
     @property
@@ -146,6 +147,13 @@ class Simulated:
         if "problem" in answer:
             raise Relayed(answer["problem"])
         return answer
+
+
+def _reap() -> None:
+    """Take note of the end of what we became the parent of."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _leave(number: int, _: FrameType | None) -> NoReturn:

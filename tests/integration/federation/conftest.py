@@ -302,7 +302,7 @@ def make_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeHome]:
     homes: list[Home] = []
 
     def make(name: str = "home", **extra: str) -> Home:
-        homes.append(Home(tmp_path_factory.mktemp(name) / "umbel", extra))
+        homes.append(Home(tmp_path_factory.mktemp(name) / "my höme", extra))
         return homes[-1]
 
     yield make
