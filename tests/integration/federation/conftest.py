@@ -141,6 +141,16 @@ class Home:
             **more,
         )
 
+    @contextlib.contextmanager
+    def beside(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """Run a command beside the test; it does not outlive the block."""
+        with self.begin(*words) as process:
+            try:
+                yield process
+            finally:
+                if sys.exc_info()[0] is not None:
+                    process.kill()
+
     def call(self, *words: str, **more: Any) -> Said:
         """Run any command of the environment to its end."""
         with self.begin(*words, **more) as process:

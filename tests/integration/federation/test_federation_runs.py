@@ -126,7 +126,7 @@ def test_logs_of_all_say_where_each_line_is_from(shared: Home, batch: Batch) -> 
 
 def test_a_log_may_be_cut_by_who_reads_it(shared: Home, batch: Batch) -> None:
     shared.until_over(batch.ids["prints_a_lot"])
-    with shared.begin("umbel", "logs", batch.ids["prints_a_lot"]) as process:
+    with shared.beside("umbel", "logs", batch.ids["prints_a_lot"]) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline()
@@ -194,7 +194,7 @@ def test_what_is_no_app_is_refused(shared: Home, tmp_path: Path) -> None:
 
 def test_ctrl_c_leaves_the_run_going(shared: Home) -> None:
     app = Path(__file__).parents[2] / "apps" / "grid_only"
-    with shared.begin("umbel", "run", str(app)) as process:
+    with shared.beside("umbel", "run", str(app)) as process:
         assert process.stderr is not None
         run_id = process.stderr.readline().split()[1]
         process.send_signal(signal.SIGINT)

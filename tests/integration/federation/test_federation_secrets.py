@@ -52,7 +52,7 @@ def logged(home: Home, secrets: dict[str, bytes]) -> set[str]:
 
 def test_no_secret_is_in_arguments_environment_or_logs_of_a_real_run(shared: Home) -> None:
     secrets = shared.secrets()
-    kinds = {Path(name.split()[0]).name for name in secrets}
+    kinds = {Path(name).name.split()[0] for name in secrets}
     assert kinds >= {"owner.token", "exec.secret", "node.key", "server.key", "ca.key"}
     run_id = shared.submit("message_numpy", "-c", "num-server-rounds=2")
     places, seen = set(), set()

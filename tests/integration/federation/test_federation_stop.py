@@ -32,7 +32,7 @@ def test_stopping_ends_the_whole_process_tree(lab: Home) -> None:
 
 def test_ctrl_c_stops_the_run_when_asked_to(lab: Home) -> None:
     app = Path(__file__).parents[2] / "apps" / "hang"
-    with lab.begin("umbel", "run", str(app), "--stop-on-exit", "-n", "other") as process:
+    with lab.beside("umbel", "run", str(app), "--stop-on-exit", "-n", "other") as process:
         assert process.stderr is not None
         run_id = process.stderr.readline().split()[1]
         lab.until(lambda: lab.tasks(run_id), "the ServerApp is at work")

@@ -27,6 +27,7 @@ from umbel.model.status import CertificateStatus
 from umbel.model.unit import HUB, Health, Kind, Present, Sighting, Unit
 from umbel.planning.render import as_site, declared_sites, users
 from umbel.ports import Allotment, Store
+from umbel.sockets import is_answered
 from umbel.targets.local import orders
 from umbel.targets.local.flower import LocalFlower
 from umbel.targets.local.free_ports import choose, is_free
@@ -304,7 +305,7 @@ async def _answering(sighting: Present, layout: Layout, allotment: Allotment) ->
     if sighting.health is not Health.READY:
         return sighting
     if sighting.kind is Kind.SUPERLINK:
-        ready = layout.superlink_socket.exists()
+        ready = is_answered(layout.superlink_socket)
     else:
         ready = await _accepts(allotment.ports.get("control", 0))
     return sighting if ready else replace(sighting, health=Health.STARTING)
