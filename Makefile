@@ -23,6 +23,15 @@ fmt: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(READY)  ## the reference, from the code
+	$(BIN)/python tools/reference.py
+
+bench: $(READY)  ## side by side with stock Flower; JSON on stdout
+	$(BIN)/python bench/local.py
+	$(BIN)/python bench/rounds.py
+	$(BIN)/python bench/placement.py
+	$(BIN)/python bench/identities.py
+
 clean:
 	rm -rf $(VENV)
 

@@ -170,8 +170,19 @@ class Client:
         return self._call("GET", _run_path(name, run))
 
     def events(self, name: str, run: str) -> Iterator[Json]:
-        """Give a run's events until it ends."""
-        return self._stream("GET", _run_path(name, run) + "/events")
+        """Give a run's events until it ends, each once, also if the daemon is killed meanwhile."""
+        seen: set[str] = set()
+        ended = False
+        while not ended:
+            with contextlib.suppress(NothingRuns, DaemonFailed):
+                for item in self._stream("GET", _run_path(name, run) + "/events"):
+                    key = json.dumps(item, sort_keys=True)
+                    if key not in seen:
+                        seen.add(key)
+                        yield item
+                    ended = ended or item.get("status") in ("completed", "failed", "stopped")
+            if not ended:
+                self.start()
 
     def logs(self, name: str, run: str, *, site: str, follow: bool) -> Iterator[Json]:
         """Give a run's log lines."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from umbel import __version__
 from umbel.agent import processes
 from umbel.agent.errands import ERRANDS
 from umbel.errors import UmbelError
@@ -90,7 +91,7 @@ class Nursery:
                 self._daemon = (os.pidfd_open(int(order["pid"])), list(order["command"]))
                 _write(connection, {"pid": os.getpid()})
             case "hello":
-                _write(connection, {"pid": os.getpid()})
+                _write(connection, {"pid": os.getpid(), "umbel": __version__})
             case "forget":  # the daemon ends because it was told to
                 self._daemon = None
                 self._stopping = bool(order.get("stop"))

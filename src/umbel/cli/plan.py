@@ -72,4 +72,5 @@ def _show(found: Any, changes: list[Any]) -> None:
     ]
     table(["STEP", "UNIT", "REASON"], rows)
     say()
-    say(f"{len(changes)} changes; umbel up makes them" if changes else "nothing to do")
+    many = "1 change" if len(changes) == 1 else f"{len(changes)} changes"
+    say(f"{many}; umbel up makes them" if changes else "nothing to do")

@@ -29,6 +29,8 @@ def run(settings: ExecSettings, task: tasks.Task) -> NoReturn:
     folder = run_folder(settings, task.run_id)
     _step_aside(folder)
     os.environ["FLWR_HOME"] = str(settings.flower_home)
+    for ours in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
+        os.environ.pop(ours, None)  # the app may speak to others; Flower is given our CA below
     os.chdir(folder / WORK)
     _fresh_randomness()
     events = EventFile(folder / EVENTS)

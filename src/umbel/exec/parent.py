@@ -19,7 +19,7 @@ from umbel.exec import child
 from umbel.exec.recorder import EventFile, now_text
 from umbel.exec.settings import ExecSettings, run_folder
 from umbel.flower.fast.poke import drain, poked
-from umbel.flower.tasks import Task, TaskSource, Unreachable
+from umbel.flower.tasks import Task, TaskSource, Unreachable, report_failure
 from umbel.model.event import TaskDied
 
 STOP_GRACE_S = 2.0
@@ -124,7 +124,7 @@ class Parent:
         (self._settings.tasks / str(running.pid)).unlink(missing_ok=True)
         print(f"{now_text()} ended {running.task!r} with {code}", flush=True)  # noqa: T201
         if code < 0:
-            self._report(running, f"killed by {signal.Signals(-code).name}")
+            self._report(running, f"was killed by {signal.Signals(-code).name}")
         elif code > 1:  # Flower itself ends with 0 or 1, and has told why
             self._report(running, f"ended with exit code {code}")
 
@@ -133,6 +133,9 @@ class Parent:
         EventFile(folder / child.EVENTS).append(
             TaskDied(str(running.task.run_id), now_text(), self._settings.site, cause)
         )
+        settings = self._settings
+        told = f"the task's process {cause}"
+        report_failure(settings.address, settings.ca.read_bytes(), running.task, told)
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
         self._stopping = True

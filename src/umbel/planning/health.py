@@ -65,7 +65,7 @@ def sites_online(world: World) -> Condition:
     if missing:
         names = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")  # noqa: PLR2004
         message = f"{len(online)} of {len(sites)} online; not: {names}"
-        return _no("SitesOnline", "SitesMissing", message, "umbel logs --site NAME, umbel doctor")
+        return _no("SitesOnline", "SitesMissing", message, "umbel status -o wide, umbel doctor")
     return Condition("SitesOnline", "True", "AllOnline", f"{len(sites)} of {len(sites)} online")
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import uvicorn
 
 from umbel.agent.log_files import trim
+from umbel.agent.processes import identify
+from umbel.agent.supervisor import until_ended
 from umbel.errors import UmbelError
 from umbel.server.api import Api
 from umbel.sockets import private_listener
@@ -19,6 +21,7 @@ from umbel.wiring import House, build_house
 
 SOCKET = "umbel.sock"
 MAINTENANCE_S = 3600.0
+NURSERY_PAUSE_S = 1.0
 log = logging.getLogger("umbel.daemon")
 
 
@@ -47,15 +50,14 @@ class Daemon:
         listener = private_listener(socket_path(house.home))
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(server.serve(sockets=[listener]))
-            watching = group.create_task(self._watch_nursery()) if known else None
+            watching = group.create_task(self._watch_nursery())
             upkeep = group.create_task(self._maintain())
             await self._leaving.wait()
             server.should_exit = True
             await serving
             listener.close()
             for task in (watching, upkeep):
-                if task is not None:
-                    task.cancel()
+                task.cancel()
         await self._leave()
 
     async def _leave(self) -> None:
@@ -69,8 +71,15 @@ class Daemon:
         socket_path(self._house.home).unlink(missing_ok=True)
 
     async def _watch_nursery(self) -> None:
-        with contextlib.suppress(UmbelError):
-            await self._house.nursery.ensure()
+        """Start the nursery again when it was killed, before somebody needs it."""
+        while True:
+            if self._house.engine.known():
+                with contextlib.suppress(UmbelError):
+                    await self._house.nursery.ensure()
+            for pid in await self._house.nursery.pid():
+                if (process := identify(pid)) is not None:
+                    await until_ended(process)
+            await asyncio.sleep(NURSERY_PAUSE_S)
 
     async def _maintain(self) -> None:
         while True:

@@ -61,6 +61,30 @@ def supernode(bells: Bells, changed: Callable[[], None], poke: Callable[[], None
 
     after(state, "store_message", message)
     after(store, "put", put)
+    after(state, "finish_task", _answer_for_the_dead)
+
+
+def _answer_for_the_dead(
+    state: Any, finished: bool, task_id: int, sub_status: str, details: str
+) -> None:
+    """Reply in the name of a ClientApp that ended without a reply: else its node waits for ever."""
+    if not finished or sub_status != "failed":
+        return
+    for task in state.get_tasks(task_ids=[task_id]):
+        if task.type == "flwr-clientapp":
+            with state.lock_msg_store:
+                for entry in state.msg_store.values():
+                    meta = entry.message.metadata
+                    if meta.run_id == task.run_id and not meta.reply_to_message_id:
+                        entry.is_retrieved = True  # it is answered now, also if nobody took it
+            state._store_error_replies({task.run_id}, _crashed(details))  # noqa: SLF001
+
+
+def _crashed(details: str) -> Any:
+    stock: Any = import_module(
+        "flwr.supernode.nodestate.in_memory_nodestate"
+    ).CLIENT_APP_CRASHED_ERROR
+    return import_module("flwr.app.error").Error(stock.code, details or stock.reason)
 
 
 def connected(tell: Callable[[], object]) -> None:

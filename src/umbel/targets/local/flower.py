@@ -35,6 +35,7 @@ class LocalFlower:
             "ca": str(layout.bundle),
             "token_file": str(path_of(layout.tokens, OWNER)),
         }
+        await self._nursery.ensure()  # it may have been killed since
         return await self._nursery.errand(name, {**connection, **order})
 
     async def nodes(self, federation: str) -> Sequence[NodeSeen]:

@@ -17,7 +17,7 @@ from umbel.agent.supervisor import Supervisor, end_processes
 from umbel.files import ensure_private_folder, write_private
 from umbel.identity import certificates, leaves, provision, tokens
 from umbel.identity.at_rest import read_secret
-from umbel.identity.authority import Authority
+from umbel.identity.authority import Authority, SecretUnused
 from umbel.identity.node_keys import PRIVATE, PUBLIC
 from umbel.identity.partitions import assign, natural
 from umbel.identity.roster import Roster
@@ -212,10 +212,14 @@ class LocalTarget:
 
     async def rotate(self, federation: Federation) -> None:
         """Put a new CA in the old one's place; who runs is restarted before the gate changes."""
-        before = await asyncio.to_thread(self._authority, federation)
         security = federation.spec.security
         secret = read_secret(security.ca_key) if security.ca_key is not None else None
+        folder = Layout(self._home, federation.name).authority
         now = datetime.now(UTC)
+        try:
+            before = await asyncio.to_thread(Authority.load, folder, secret)
+        except SecretUnused:  # the secret is for the new CA
+            before = await asyncio.to_thread(Authority.load, folder, None)
         await asyncio.to_thread(before.rotate, now=now, days=security.ca_days, secret=secret)
         kept = [k.unit for k in self._store.units(federation.name).values()]
         nodes = [unit for unit in kept if unit.kind is Kind.SUPERNODE]
@@ -252,8 +256,8 @@ class LocalTarget:
         units = list(self._supervisor.observe(federation))
         hub = [name for name in units if name.startswith(f"{HUB}/")]
         # SuperNodes sign off at a SuperLink that still answers: they can come back at once.
-        await self._supervisor.stop(federation, [n for n in units if n not in hub], grace_s=1.2)
-        await self._supervisor.stop(federation, hub, grace_s=1.0)
+        await self._supervisor.stop(federation, [n for n in units if n not in hub], grace_s=1.0)
+        await self._supervisor.stop(federation, hub, grace_s=0.8)
         if not keep_data:
             await asyncio.to_thread(_clear, Layout(self._home, federation).root)
 
