@@ -66,13 +66,13 @@ def run(
         name = context.pick(client, federation)
         folder = (app or _quickstart()).expanduser().absolute()
         started = client.run(name, folder, values)
-        say(f"run {started['run_id']} of {started['app']} submitted to {name}")
-        if not follow:
-            if output is not Output.TEXT:
-                show_data(started, output)
-            raise typer.Exit(0)
-        follower = Follower(client, name, started["run_id"], quiet=output is not Output.TEXT)
         try:
+            say(f"run {started['run_id']} of {started['app']} submitted to {name}")
+            if not follow:
+                if output is not Output.TEXT:
+                    show_data(started, output)
+                raise typer.Exit(0)
+            follower = Follower(client, name, started["run_id"], quiet=output is not Output.TEXT)
             ended = follower.watch()
         except KeyboardInterrupt:
             _leave(client, name, started["run_id"], stop=stop_on_exit)
