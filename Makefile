@@ -9,9 +9,11 @@ READY  := $(VENV)/.ready
 up: $(READY)  ## a secured federation on this machine that trains the quickstart app
 	@$(BIN)/umbel up
 	@$(BIN)/umbel run
+	@echo 'The command is in $(BIN): export PATH="$$PWD/$(BIN):$$PATH"'
 
 test: $(READY) check  ## every test that needs no cluster
-	$(BIN)/pytest -q tests
+	$(BIN)/pytest -q -n 2 tests/unit tests/contract
+	$(BIN)/pytest -q tests/integration
 
 check: $(READY)  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check .
