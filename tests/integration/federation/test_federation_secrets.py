@@ -24,7 +24,8 @@ ENDED = ("completed", "failed", "stopped")
 
 def found_in(data: bytes, secrets: dict[str, bytes]) -> set[str]:
     found = {name for name, secret in secrets.items() if secret in data}
-    return found | ({"a task token"} if TASK_TOKEN.search(data) else set())
+    tokens = [t for t in TASK_TOKEN.findall(data) if len(set(t)) > 8]  # a line of "a" is none
+    return found | ({"a task token"} if tokens else set())
 
 
 def exposed(home: Home, secrets: dict[str, bytes]) -> set[str]:
@@ -52,7 +53,7 @@ def logged(home: Home, secrets: dict[str, bytes]) -> set[str]:
 
 def test_no_secret_is_in_arguments_environment_or_logs_of_a_real_run(shared: Home) -> None:
     secrets = shared.secrets()
-    kinds = {Path(name).name.split()[0] for name in secrets}
+    kinds = {Path(name.rpartition(" ")[0]).name for name in secrets}
     assert kinds >= {"owner.token", "exec.secret", "node.key", "server.key", "ca.key"}
     run_id = shared.submit("message_numpy", "-c", "num-server-rounds=2")
     places, seen = set(), set()
@@ -83,8 +84,10 @@ def test_the_search_would_find_a_secret(shared: Home, where: str) -> None:
 def test_the_search_would_find_a_task_token(shared: Home) -> None:
     log = shared.folder() / "hub" / "logs" / "planted.log"
     log.write_text(f"token {'0123456789abcdef' * 16} end")
-    assert logged(shared, shared.secrets()) == {f"a task token in {log}"}
-    log.unlink()
+    try:
+        assert logged(shared, shared.secrets()) == {f"a task token in {log}"}
+    finally:
+        log.unlink()
 
 
 def test_private_files_are_for_their_owner_alone(shared: Home) -> None:
