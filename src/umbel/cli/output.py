@@ -80,8 +80,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str =
     made = Table(
         title=title or None, title_justify="left", box=None, pad_edge=False, show_header=shown
     )
-    for column in columns:
-        made.add_column(column, header_style="bold", overflow="fold")
+    for position, column in enumerate(columns):
+        made.add_column(column, header_style="bold", overflow="fold", no_wrap=position == 0)
     for row in rows:
         made.add_row(*(Text(cell, style=_style(cell)) for cell in row))
     console().print(made)

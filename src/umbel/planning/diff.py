@@ -21,7 +21,7 @@ def diff(
     """Choose the steps from seen to wanted. No clock, no network, no log."""
     reasons = {v.site: "; ".join(v.reasons) for v in verdicts if not v.chosen}
     steps = [_step(unit, seen.get(name)) for name, unit in wanted.items()]
-    for name, sighting in seen.items():
+    for name, sighting in sorted(seen.items()):
         if name not in wanted:
             steps.append(_leftover(name, sighting, reasons))
     return Plan(federation, tuple(steps), tuple(verdicts), basis=digest(seen))
