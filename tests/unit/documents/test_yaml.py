@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -160,11 +159,9 @@ def test_bytes_that_are_not_utf8_are_placed() -> None:
     assert problem.fact == "byte 0xFC is not UTF-8"
 
 
-def test_ten_megabytes_are_refused_in_milliseconds() -> None:
-    text = b"a: b\n" * 2_000_000
-    before = time.perf_counter()
+def test_ten_megabytes_are_refused_before_they_are_parsed() -> None:
+    text = b"a: b\n" * 2_000_000 + b"\t: not YAML"
     problem = problem_of(text)
-    assert time.perf_counter() - before < 0.05
     assert (problem.code, problem.line) == ("U104", 0)
 
 
