@@ -200,9 +200,9 @@ class Engine:
         sites = [s for v in (await self._verdicts(federation)).values() for s in _chosen(v)]
         allotment = await self._target.allot(federation, sites)
         decision = await self._decide(federation, allotment)
-        self._store.save_federation(federation)
         progress("identity: CA, certificates, keys")
         await self._target.prepare(federation)
+        self._store.save_federation(federation)  # from here on it is kept running
         changes = decision.plan.changes
         gone = [step.unit for step in changes if step.action is Action.REMOVE]
         if gone:

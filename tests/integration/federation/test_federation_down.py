@@ -82,6 +82,29 @@ def test_two_federations_share_nothing(lab: Home) -> None:
     assert not set(lab.units("lab").values()) & set(lab.units("other").values())
 
 
+def test_kept_data_gives_the_same_federation_again_and_no_data_a_new_one(lab: Home) -> None:
+    document = str(lab.path.parent / f"{lab.path.name}-other.yaml")
+
+    def known() -> tuple[Any, ...]:
+        site = lab.status("other")["sites"][0]
+        authority = (lab.folder("other") / "ca" / "ca.crt").read_bytes()
+        return authority, site["node_id"], site["fingerprint"], site["partition_id"]
+
+    first, untouched = known(), lab.units("lab")
+    said = lab.umbel("down", "-n", "other", "--keep-data").ok()
+    assert "kept:" in said.err
+    assert lab.units("other") == {}
+    lab.umbel("up", "-f", document).ok()
+    assert known() == first
+    lab.umbel("down", "-n", "other").ok()
+    assert not (lab.folder("other") / "ca").exists()
+    lab.umbel("up", "-f", document).ok()
+    again = known()
+    assert again[0] != first[0]
+    assert again[2] != first[2]
+    assert lab.units("lab") == untouched
+
+
 def test_an_ended_certificate_is_renewed_and_the_gate_serves_it_without_a_restart(
     lab: Home,
 ) -> None:

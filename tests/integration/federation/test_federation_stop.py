@@ -30,6 +30,15 @@ def test_stopping_ends_the_whole_process_tree(lab: Home) -> None:
     assert {run["run_id"]: run["status"] for run in listed}[run_id] == "stopped"
 
 
+def test_after_a_stop_the_next_run_works(lab: Home) -> None:
+    """No SuperNode waits for the answer of a task that was ended."""
+    run_id = lab.submit("hang", name="other")
+    lab.until(lambda: children(lab, run_id), "the app has started its child")
+    lab.umbel("stop", run_id, "-n", "other").ok()
+    again = lab.submit("message_numpy", "-c", "num-server-rounds=1", name="other")
+    assert lab.until_over(again, "other", 45)["status"] == "completed"
+
+
 def test_ctrl_c_stops_the_run_when_asked_to(lab: Home) -> None:
     app = Path(__file__).parents[2] / "apps" / "hang"
     with lab.beside("umbel", "run", str(app), "--stop-on-exit", "-n", "other") as process:

@@ -83,6 +83,14 @@ def test_a_killed_executor_is_back_and_the_next_run_works(lab: Home) -> None:
     assert lab.until_over(run_id, "lab")["status"] == "completed"
 
 
+def test_a_killed_nursery_is_back_and_nobody_has_to_do_anything(lab: Home) -> None:
+    gone = lab.pid_of("nursery")
+    lab.kill(gone)
+    lab.umbel("status", "-n", "lab").ok()
+    assert lab.until(lambda: lab.pid_of("nursery"), "the nursery is back") != gone
+    lab.umbel("runs", "-n", "lab").ok()
+
+
 @pytest.mark.timeout(240)
 def test_a_killed_nursery_ends_nobody_and_a_supernode_killed_later_is_online_again(
     lab: Home,

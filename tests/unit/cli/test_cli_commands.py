@@ -3,6 +3,7 @@ from __future__ import annotations
 from importlib import import_module
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from umbel import __version__
@@ -57,6 +58,15 @@ def test_help_is_plain_text(name: str, commands: list[str]) -> None:
     said = told(name, "--help")
     assert "\x1b" not in said
     assert "\\[" not in said
+
+
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_every_argument_and_option_is_explained(name: str, commands: list[str]) -> None:
+    assert commands
+    command = typer.main.get_command(main.app).commands[name]  # type: ignore[attr-defined]
+    said = " ".join(told(name, "--help").split())
+    silent = [p.name for p in command.params if not p.help or " ".join(p.help.split()) not in said]
+    assert silent == []
 
 
 def test_the_version_is_told() -> None:
