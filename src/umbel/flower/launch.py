@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from umbel.flower.fast import batch_client, claims, guard, ringing
+from umbel.flower.fast import batch_client, claims, guard, memo, ringing
 from umbel.flower.fast.batch import Batch
 from umbel.flower.fast.bells import Bells
 from umbel.flower.fast.guard import Way
@@ -67,6 +67,7 @@ def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
     if guard.open_to(Way.HOLD_LINK):
         ringing.superlink(bells, Poker(wake))
         claims.install()
+        memo.install()
     module.uvicorn = _UnixUvicorn(module.uvicorn, listen, bells)
     sys.argv = list(argv)
     plain_logs()

@@ -177,7 +177,7 @@ def test_stopping_a_completed_run_changes_nothing(shared: Home, batch: Batch) ->
 def test_a_run_that_is_not_there_is_told(shared: Home, batch: Batch) -> None:
     assert batch.ids
     for command in ("logs", "stop", "pull"):
-        shared.umbel(command, "999").refused(2, "U324")
+        shared.umbel(command, "0").refused(2, "U324")  # no id begins so
 
 
 def test_a_site_that_is_not_there_is_told_with_those_that_are(shared: Home, batch: Batch) -> None:

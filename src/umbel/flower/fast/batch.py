@@ -31,6 +31,7 @@ class Batch:
         self._bells = bells
         self._hold_s = hold_s
         self._pull: Any = import_module("flwr.proto.message_pb2").PullObjectRequest
+        self._malformed: Any = import_module("google.protobuf.message").DecodeError
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a batch; everything else goes on."""
@@ -65,7 +66,10 @@ class Batch:
         return await self._shortcut.translated(Request(scope), call)
 
     def _bell(self, body: bytes) -> str:
-        return object_bell(self._pull.FromString(body).object_id)
+        try:
+            return object_bell(self._pull.FromString(body).object_id)
+        except self._malformed:  # said when it is served
+            return object_bell("")
 
     def _serve_all(self, scope: Scope, wanted: list[_Part]) -> _Done:
         done: _Done = []

@@ -29,6 +29,7 @@ _GIVE_BACK_RES = """
     WHERE reply_to_message_id = :id AND delivered_at != ''
       AND message_id IN (SELECT object_id FROM objects)
 """
+_CLAIMED = "SELECT 1 FROM message_res WHERE reply_to_message_id = :id AND delivered_at != ''"
 _FORGET = (
     """
     DELETE FROM message_ins
@@ -86,7 +87,7 @@ def _giving_back_res(stock: Any) -> Any:
 
 
 def _keeping(stock: Any) -> Any:
-    """While a ServerApp pulls, nothing is deleted: it may not receive the answer."""
+    """While a ServerApp pulls, no reply is deleted: it may not receive the answer."""
 
     @functools.wraps(stock)
     def pull_messages(*args: Any, **kwargs: Any) -> Any:
@@ -100,10 +101,15 @@ def _keeping(stock: Any) -> Any:
 
 
 def _later(stock: Any) -> Any:
+    """Keep what has a claimed reply; a message that was told as failed must reach no node later."""
+
     @functools.wraps(stock)
     def delete_messages(self: Any, message_ins_ids: set[str]) -> None:
-        if not _pulling.get():
-            stock(self, message_ins_ids)
+        gone = message_ins_ids
+        if _pulling.get():
+            with self.session() as session:
+                gone = {i for i in gone if _run(session, _CLAIMED, id=i).first() is None}
+        stock(self, gone)
 
     return delete_messages
 

@@ -20,6 +20,8 @@ LOOK_ANYWAY_S = 2.0  # SuperLink finds out that a node is gone only when it is a
 NOT_YET = b"\x08\x01"  # PullObjectResponse: found, not available
 OK = 200
 
+_Held = Callable[[Scope, bytes], Awaitable[Answer]]
+
 
 def node_bell(node_id: int) -> str:
     """Rung when a message for this node is stored."""
@@ -46,7 +48,8 @@ class Hold:
         self._fleet: Any = import_module("flwr.proto.fleet_pb2")
         self._runtime: Any = import_module("flwr.proto.runtime_pb2")
         self._message: Any = import_module("flwr.proto.message_pb2")
-        self._held: dict[str, Callable[[Scope, bytes], Awaitable[Answer]]] = {
+        self._malformed: Any = import_module("google.protobuf.message").DecodeError
+        self._held: dict[str, _Held] = {
             "/v1/fleet/pull-messages": self._node_pull,
             "/v1/fleet/pull-object": self._object_pull,
             "/v1/runtime/pull-object": self._object_pull,
@@ -62,7 +65,7 @@ class Hold:
         body = await read_body(receive)
         if body is None:
             return
-        answering = asyncio.ensure_future(held(scope, body))
+        answering = asyncio.ensure_future(self._answer(held, scope, body))
         leaving = asyncio.ensure_future(_until_gone(receive))
         try:
             await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -71,6 +74,12 @@ class Hold:
         finally:
             answering.cancel()
             leaving.cancel()
+
+    async def _answer(self, held: _Held, scope: Scope, body: bytes) -> Answer:
+        try:
+            return await held(scope, body)
+        except self._malformed:  # the app says what is wrong with it
+            return await ask(self._app, scope, body)
 
     async def _until(
         self, bells: Iterable[str], asks: Callable[[], Awaitable[Answer]], nothing: bytes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -17,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from umbel.flower.fast import memo
 from umbel.flower.fast.asgi import App, Receive, Scope, Send, read_body
 from umbel.flower.fast.bells import Bells
 
@@ -114,7 +115,13 @@ class Shortcut:
     @contextmanager
     def unit_of_work(self) -> Iterator[None]:
         """Put what is done in the block into one transaction, and ring its bells after that."""
-        with self._bells.later(), self._transaction():
+        state: Any = self._app.state.runtime_state_factory.state()  # type: ignore[attr-defined]
+        session = getattr(state, "session", None)
+        if session is None:  # a SuperNode's state is in memory
+            with self._bells.later():
+                yield
+            return
+        with self._bells.later(), session(), memo.unit_of_work(state):
             yield
 
     def serve(self, scope: Scope, path: str, body: bytes) -> bytes:
@@ -124,11 +131,6 @@ class Shortcut:
         request.state.protobuf_request = message
         answer: bytes = self._serve[path](request, message).SerializeToString()
         return answer
-
-    def _transaction(self) -> AbstractContextManager[Any]:
-        state: Any = self._app.state.runtime_state_factory.state()  # type: ignore[attr-defined]
-        session = getattr(state, "session", None)
-        return session() if session is not None else nullcontext()
 
 
 def _fleet_routes() -> dict[str, Serve]:
