@@ -11,13 +11,14 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 
 from umbel.exec import child
 from umbel.exec.recorder import EventFile, now_text
 from umbel.exec.settings import ExecSettings, run_folder
+from umbel.files import ensure_private_folder, write_private
 from umbel.flower.fast.poke import drain, poked
 from umbel.flower.tasks import Task, TaskSource, Unreachable, report_failure
 from umbel.model.event import TaskDied
@@ -49,10 +50,15 @@ class Parent:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         settings = self._settings
+        left = _left_behind(settings.tasks)
         shutil.rmtree(settings.tasks, ignore_errors=True)
-        settings.tasks.mkdir(parents=True, exist_ok=True)
+        ensure_private_folder(settings.tasks)
         self._pokes = poked(settings.wake)
         source = TaskSource(settings.address, settings.ca, settings.secret)
+        for task in left:
+            report_failure(
+                settings.address, settings.ca.read_bytes(), task, "the executor was killed"
+            )
         while not self._stopping:
             self._wait(self._serve_once(source))
             self._reap()
@@ -77,8 +83,9 @@ class Parent:
         self._running[pid] = _Running(
             task, pid, os.pidfd_open(pid), time.monotonic() + self._settings.task_timeout_s
         )
-        note = {"pid": pid, "run_id": str(task.run_id), "task_id": task.task_id}
-        (self._settings.tasks / str(pid)).write_text(json.dumps(note))
+        # With the token, so that the next executor can answer for a task that dies with this one.
+        note = {"pid": pid, "run_id": str(task.run_id), "task": asdict(task)}
+        write_private(self._settings.tasks / str(pid), json.dumps(note))
         print(f"{now_text()} started {task!r} as process {pid}", flush=True)  # noqa: T201
 
     def _fork(self, task: Task) -> int:
@@ -151,6 +158,15 @@ class Parent:
             _signal_group(running.pid, signal.SIGKILL)
             os.waitpid(running.pid, 0)
             self._forget(running, 0)
+
+
+def _left_behind(folder: Path) -> list[Task]:
+    """Find the tasks of a former executor: they died with it."""
+    found = []
+    for note in sorted(folder.glob("[0-9]*")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            found.append(Task(**json.loads(note.read_text())["task"]))
+    return found
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from umbel.flower import commands, routes, versions
+from umbel.flower.fast import guard
 from umbel.flower.routes import Api
 
 _PARSERS = {
@@ -146,6 +147,9 @@ def mismatches() -> Iterator[str]:
     for use in USES:
         yield from misfit(use)
     yield from phones_home()
+    for way in guard.Way:
+        for module in guard.moved(way):
+            yield f"{module} has changed: Flower's own way is taken instead of {way}"
 
 
 def missing_flags(program: str, flags: frozenset[str]) -> Iterator[str]:

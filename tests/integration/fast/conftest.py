@@ -175,7 +175,8 @@ class Link:
 
     @property
     def token_headers(self) -> dict[str, str]:
-        """What a ServerApp sends along."""
+        """What a ServerApp sends along; its task is kept alive."""
+        assert self.state.acknowledge_task_heartbeat(self.task.task_id)
         return {"content-type": "application/protobuf", TASK_TOKEN_HEADER: self.token}
 
     def made(self, content: str | ArrayRecord, reply_to: str = "") -> Any:
@@ -277,7 +278,7 @@ class Served:
     quick: Batch
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[Served]:
     database = tmp_path_factory.mktemp("served") / "state.db"
     shutil.copy(empty_database, database)

@@ -194,6 +194,22 @@ async def test_one_bad_part_spoils_the_batch_and_leaves_nothing_half_done(
     assert parts.unpack(seen.body) == [(200, STORED)] * len(good)
 
 
+async def test_a_refused_object_can_be_pushed_again_and_the_others_are_stored(
+    served: Served, visit: type[Visit], contents: Contents
+) -> None:
+    link, message = served.link, served.link.made("one refused")
+    session, objects = link.announced(message), contents(message)
+    refused = list(objects)[1]
+    wanted = pushes(link, session, {**objects, refused: b"wrong"})
+    seen = await visit(parts.RUNTIME, parts.pack(wanted), link.token_headers).pay(served.quick)
+    assert parts.unpack(seen.body) == [(200, STORED), (200, b""), (200, STORED)]
+    again = pushes(link, session, {refused: objects[refused]})
+    seen = await visit(parts.RUNTIME, parts.pack(again), link.token_headers).pay(served.quick)
+    assert parts.unpack(seen.body) == [(200, STORED)]
+    for object_id, content in objects.items():
+        assert link.state.get_object(link.run_id, object_id) == content
+
+
 @pytest.mark.parametrize("body", [b"\x00", parts.pack([(9, b"")]), parts.pack([(1, b"abc")])[:-1]])
 async def test_what_is_no_batch_is_refused(served: Served, visit: type[Visit], body: bytes) -> None:
     seen = await visit(parts.RUNTIME, body, served.link.token_headers).pay(served.quick)

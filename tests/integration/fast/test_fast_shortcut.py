@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from flwr.common.constant import SUPERLINK_NODE_ID, TIMESTAMP_HEADER
-from flwr.proto import fleet_pb2, heartbeat_pb2, message_pb2, runtime_pb2
-from flwr.supercore.constant import FLEET_HTTP_SIGNATURE_HEADER, TASK_TOKEN_HEADER
+from flwr.proto import fleet_pb2, heartbeat_pb2, message_pb2, node_pb2, runtime_pb2
+from flwr.supercore.constant import (
+    FLEET_HTTP_SIGNATURE_HEADER,
+    FLWR_COMPONENT_NAME_METADATA_KEY,
+    FLWR_PACKAGE_NAME_METADATA_KEY,
+    FLWR_PACKAGE_VERSION_METADATA_KEY,
+    TASK_TOKEN_HEADER,
+)
 from flwr.supercore.protobuf.translation import PROTOBUF_REQUEST_TYPES
 from flwr.supernode import main as supernode_main
 from starlette.middleware.base import BaseHTTPMiddleware
@@ -16,7 +22,7 @@ from umbel.flower.fast import shortcut
 from umbel.flower.fast.shortcut import is_plain
 
 if TYPE_CHECKING:
-    from tests.integration.fast.conftest import Seen, Served, Visit
+    from tests.integration.fast.conftest import Contents, Seen, Served, Visit
 
 FLEET = [f"/v1/fleet/{name}" for name in shortcut.FLEET]
 RUNTIME = [f"/v1/runtime/{name}" for name in (*shortcut.WITH_HANDLERS, *shortcut.WITHOUT_HANDLERS)]
@@ -70,6 +76,21 @@ async def test_a_stranger_gets_nothing_from_the_runtime_routes(
     for token in (None, "", "0" * 64, served.link.token[:-1]):
         headers = PLAIN if token is None else {**PLAIN, TASK_TOKEN_HEADER: token}
         assert (await both(served, visit, path, body, headers)).status == 401
+
+
+@pytest.mark.parametrize("path", [*RUNTIME, ACQUIRE])
+async def test_a_caller_of_another_version_is_refused_alike(
+    served: Served, visit: type[Visit], path: str
+) -> None:
+    version = {
+        FLWR_PACKAGE_NAME_METADATA_KEY: "flwr",
+        FLWR_PACKAGE_VERSION_METADATA_KEY: "0.1.0",
+        FLWR_COMPONENT_NAME_METADATA_KEY: "ServerApp",
+    }
+    body = request_for(path, SUPERLINK_NODE_ID)
+    seen = await both(served, visit, path, body, served.link.token_headers | version)
+    assert 400 <= seen.status < 500
+    assert b"version" in seen.body
 
 
 async def test_a_stranger_gets_no_task(served: Served, visit: type[Visit]) -> None:
@@ -129,6 +150,26 @@ async def test_what_a_handler_refuses_is_refused_alike(served: Served, visit: ty
 async def test_other_routes_take_the_usual_way(served: Served, visit: type[Visit]) -> None:
     for path in ("/v1/nothing", "/v1/fleet/activate-node", "/v1/fleet/pull-messages/"):
         await both(served, visit, path, b"", PLAIN)
+
+
+@pytest.mark.parametrize("way", ["app", "quick"])
+async def test_an_object_with_a_wrong_content_can_be_pushed_again(
+    served: Served, visit: type[Visit], contents: Contents, way: str
+) -> None:
+    link, path = served.link, "/v1/runtime/push-object"
+    message = link.made(f"wrong, then right, by {way}")
+    session = link.announced(message)
+    (first, content), *_ = contents(message).items()
+    stored = []
+    for body in (b"wrong", content):
+        request = message_pb2.PushObjectRequest(
+            node=node_pb2.Node(node_id=SUPERLINK_NODE_ID), run_id=link.run_id, object_id=first,
+            object_content=body, session_id=session,
+        )  # fmt: skip
+        one = visit(path, request.SerializeToString(), link.token_headers)
+        answer = (await one.pay(getattr(served, way))).body
+        stored.append(message_pb2.PushObjectResponse.FromString(answer).stored)
+    assert stored == [False, True]
 
 
 class FurtherLayer(BaseHTTPMiddleware):

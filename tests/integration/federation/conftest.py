@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -400,3 +401,18 @@ def lab(make_home: MakeHome) -> Home:
     home.umbel("up", "-f", str(home.write("lab", groups=one, security={"users": users}))).ok()
     home.umbel("up", "-f", str(home.write("other", groups=one))).ok()
     return home
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> tuple[Path, Path]:
+    """Give an app whose sites train only when a file is there, and that file."""
+    folder, released = tmp_path / "app", tmp_path / "released"
+    shutil.copytree(APPS / "message_numpy", folder)
+    client = folder / "message_numpy" / "client_app.py"
+    waiting = (
+        "import pathlib, threading\n"
+        f"while not pathlib.Path({str(released)!r}).exists():\n"
+        "    threading.Event().wait(0.05)\n"
+    )
+    client.write_text(waiting + client.read_text())
+    return folder, released

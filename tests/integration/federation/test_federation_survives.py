@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,21 +29,6 @@ def test_a_command_after_a_killed_daemon_does_not_notice(lab: Home) -> None:
     lab.kill(lab.pid_of("daemon"))
     said = lab.umbel("status", "-n", "lab").ok()
     assert re.search(r"phase +Ready", said.out)
-
-
-@pytest.fixture
-def patient(tmp_path: Path) -> tuple[Path, Path]:
-    """Give an app whose sites train only when a file is there, and that file."""
-    folder, released = tmp_path / "app", tmp_path / "released"
-    shutil.copytree(Path(__file__).parents[2] / "apps" / "message_numpy", folder)
-    client = folder / "message_numpy" / "client_app.py"
-    waiting = (
-        "import pathlib, threading\n"
-        f"while not pathlib.Path({str(released)!r}).exists():\n"
-        "    threading.Event().wait(0.05)\n"
-    )
-    client.write_text(waiting + client.read_text())
-    return folder, released
 
 
 def test_a_killed_gate_is_back_and_the_run_in_progress_survives(

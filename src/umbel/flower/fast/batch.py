@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -56,11 +57,12 @@ class Batch:
         async def call(_: Request) -> Response:
             with self._bells.listen(bells) as ear:
                 while True:
-                    done = await run_in_threadpool(self._serve_all, scope, wanted)
+                    serve = partial(self._serve_all, scope, wanted)
+                    done = await run_in_threadpool(self._shortcut.together, serve)
                     left_s = ends_at - asyncio.get_running_loop().time()
-                    ready = any(answer not in (None, NOT_YET) for answer in done)
-                    if ready or left_s <= 0 or not bells:
-                        return _response(done)
+                    late = [_is_late(*each) for each in zip(wanted, done, strict=True)]
+                    if not all(late) or left_s <= 0 or not bells:
+                        return _response(done, late)
                     await ear.wait(left_s)
 
         return await self._shortcut.translated(Request(scope), call)
@@ -74,23 +76,26 @@ class Batch:
     def _serve_all(self, scope: Scope, wanted: list[_Part]) -> _Done:
         done: _Done = []
         size = 0
-        with self._shortcut.unit_of_work():
-            for path, body in wanted:
-                if size >= ENOUGH_BYTES and path.endswith("pull-object"):
-                    done.append(None)
-                    continue
-                answer = self._shortcut.serve(scope, path, body)
-                size += len(answer)
-                done.append(answer)
+        for path, body in wanted:
+            if size >= ENOUGH_BYTES and path.endswith("pull-object"):
+                done.append(None)
+                continue
+            answer = self._shortcut.serve(scope, path, body)
+            size += len(answer)
+            done.append(answer)
         return done
 
 
-def _response(done: _Done) -> Response:
+def _is_late(part: _Part, answer: bytes | None) -> bool:
+    """Whether a pull was left, or its object is not there yet; "stored" is written the same."""
+    return part[0].endswith("pull-object") and answer in (None, NOT_YET)
+
+
+def _response(done: _Done, late: list[bool]) -> Response:
     # An object that is not there yet is asked for again with those that were left.
-    later = [answer is None or answer == NOT_YET for answer in done]
-    all_late = all(later)
+    all_late = all(late)
     rows = [
-        (parts.LATER, b"") if late and not all_late else (OK, answer or b"")
-        for late, answer in zip(later, done, strict=True)
+        (parts.LATER, b"") if is_late and not all_late else (OK, answer or b"")
+        for is_late, answer in zip(late, done, strict=True)
     ]
     return Response(parts.pack(rows), media_type=parts.MEDIA)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -21,7 +22,10 @@ from umbel.flower.fast import memo
 from umbel.flower.fast.asgi import App, Receive, Scope, Send, read_body
 from umbel.flower.fast.bells import Bells
 
+T = TypeVar("T")
 Serve = Callable[[Request, Any], Any]
+
+_shared: ContextVar[bool] = ContextVar("shared", default=False)  # one transaction for all
 
 FLEET = {
     "send-node-heartbeat": "fleet_send_node_heartbeat",
@@ -59,6 +63,10 @@ PLAIN_LAYERS = frozenset(
         "FleetEventLogMiddleware",
     }
 )
+
+
+class _Refused(Exception):
+    """An object was not stored: what Flower did before it refused must not be committed."""
 
 
 def is_plain(app: Any) -> bool:
@@ -102,8 +110,7 @@ class Shortcut:
         return await self.translated(Request(scope), call)
 
     def _serve_one(self, scope: Scope, body: bytes) -> bytes:
-        with self.unit_of_work():
-            return self.serve(scope, scope["path"], body)
+        return self.together(lambda: self.serve(scope, scope["path"], body))
 
     async def translated(
         self, request: Request, call: Callable[[Request], Awaitable[Response]]
@@ -121,16 +128,32 @@ class Shortcut:
             with self._bells.later():
                 yield
             return
-        with self._bells.later(), session(), memo.unit_of_work(state):
-            yield
+        token = _shared.set(True)
+        try:
+            with self._bells.later(), session(), memo.unit_of_work(state):
+                yield
+        finally:
+            _shared.reset(token)
+
+    def together(self, work: Callable[[], T]) -> T:
+        """Do the work as one unit; a refused object makes each step a unit of Flower's own."""
+        try:
+            with self.unit_of_work():
+                return work()
+        except _Refused:  # all is undone: Flower undoes just what belongs to the refused one
+            with self._bells.later():
+                return work()
 
     def serve(self, scope: Scope, path: str, body: bytes) -> bytes:
         """Check and handle one request, in this thread; gives the serialized answer."""
         request = Request({**scope, "path": path, "app": self._app, "state": {}})
         message = self._middleware._parse_request(body, self._types["POST", path])  # noqa: SLF001
         request.state.protobuf_request = message
-        answer: bytes = self._serve[path](request, message).SerializeToString()
-        return answer
+        answer: Any = self._serve[path](request, message)
+        if _shared.get() and path.endswith("/push-object") and not answer.stored:
+            raise _Refused
+        content: bytes = answer.SerializeToString()
+        return content
 
 
 def _fleet_routes() -> dict[str, Serve]:
