@@ -140,7 +140,7 @@ def test_a_server_without_batches_is_asked_singly_for_good(
 
 
 def test_large_objects_go_singly(served: Served, caller: Caller, contents: Contents) -> None:
-    message = served.link.made(ArrayRecord([np.zeros(batch_client.SMALL_BYTES)]))
+    message = served.link.made(ArrayRecord([np.zeros(batch_client.SMALL_BYTES // 8)]))
     objects = contents(message)
     large = [c for c in objects.values() if len(c) > batch_client.SMALL_BYTES]
     assert 0 < len(large) < len(objects) - 1

@@ -14,6 +14,16 @@ from pathlib import Path
 
 # Short hashes of the sources of 1.40.0 and 1.41.0, in this order where they differ.
 KNOWN: dict[str, tuple[str, ...]] = {
+    "flwr.superlink.servicer.runtime.runtime_handlers": (
+        "ca675f1016cb21e9",
+        "3facf815e9360dd6",
+    ),
+    "flwr.supercore.object_store.sql_object_store": ("7f8942a607e4e0bc",),
+    "flwr.supercore.state.schema.linkstate_models": ("8d5b62e2733b28de",),
+    "flwr.supercore.state.schema.objectstore_models": (
+        "78dcd31104e28e67",
+        "7ea28218c356d85d",
+    ),
     "flwr.superlink.cli.flower_superlink": ("53a0528b289cbb7b",),
     "flwr.superlink.main": ("3e94714b6f1433fd",),
     "flwr.superlink.routers.fleet.router": ("98ce9e07f1cb4814",),
@@ -55,6 +65,10 @@ _LINK = (
     "flwr.superlink.main",
     "flwr.server.superlink.linkstate.sql_linkstate",
     "flwr.supercore.corestate.sql_corestate",
+    "flwr.superlink.servicer.runtime.runtime_handlers",
+    "flwr.supercore.object_store.sql_object_store",
+    "flwr.supercore.state.schema.linkstate_models",
+    "flwr.supercore.state.schema.objectstore_models",
 )
 _NODE = (
     "flwr.supernode.cli.flower_supernode",
@@ -79,6 +93,8 @@ _OBJECTS = (
     "flwr.supercore.inflatable.inflatable_utils",
     "flwr.supercore.inflatable.inflatable_protobuf_utils",
     "flwr.supercore.protobuf.client",
+    "flwr.superlink.grid.http_grid",
+    "flwr.supernode.start_client_internal",
 )
 TOUCHED: dict[Way, tuple[str, ...]] = {
     Way.HOLD_LINK: _LINK,
