@@ -1,4 +1,4 @@
-"""1,000 site identities: node key, fingerprint, server certificate by the CA, roster, on disk.
+"""1,000 site identities: key, certificate, roster, on disk; then registered at a real SuperLink.
 
 The peer is a person's script: ssh-keygen and openssl, one call after the other.
 
@@ -13,15 +13,18 @@ import os
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from umbel.flower.control import Connection, Control
 from umbel.identity.authority import Authority
 from umbel.identity.provision import SiteIdentity, ensure_sites
 from umbel.identity.roster import Roster
@@ -62,9 +65,42 @@ def roster(federation: Federation) -> None:
     Roster(federation.root / "gate" / "sites.json").add_all(bound)
 
 
-# What an identity costs, in order. Registration over Flower's Control API belongs after the
-# roster: a function of the same shape, added to this tuple.
 PHASES: tuple[Callable[[Federation], None], ...] = (identities, roster)
+
+
+@contextmanager
+def running_federation(home: Path) -> Iterator[Control]:
+    """Start a federation of one site, to register the others with."""
+    document = home.with_suffix(".yaml")
+    document.write_text(
+        "apiVersion: umbel.dev/v1alpha1\nkind: Federation\nmetadata: {name: bench}\n"
+        "spec:\n  groups: [{name: local, sites: 1}]\n"
+    )
+    umbel = partial(run_umbel, home)
+    umbel("up", "-f", str(document))
+    try:
+        address = json.loads(umbel("status", "-o", "json"))["endpoint"]["control"]
+        folder = home / "federations" / "bench"
+        token = folder / "users" / "owner.token"
+        yield Control(Connection(address, folder / "ca" / "bundle.crt", token))
+    finally:
+        umbel("down")
+
+
+def run_umbel(home: Path, *words: str) -> str:
+    command = [str(Path(sys.executable).parent / "umbel"), *words]
+    environment = {**os.environ, "UMBEL_HOME": str(home)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def registration(home: Path, made: dict[str, SiteIdentity]) -> dict[str, float]:
+    """Register every key at a real SuperLink, through the gate."""
+    keys = [(name, site.node.public_pem) for name, site in made.items()]
+    with running_federation(home) as control:
+        took = timed(lambda: control.register_all(keys))
+        assert len(control.nodes()) == len(keys) + 1
+    return {"registration_s": took}
 
 
 def timed(act: Callable[[], object]) -> float:
@@ -81,6 +117,8 @@ def one_round(root: Path, sites: int) -> dict[str, float]:
     took["umbel_s"] = sum(took.values())
     took["cpu_s"] = time.process_time() - cpu  # what remains when neighbours are loud
     took["again_s"] = sum(timed(partial(phase, federation)) for phase in PHASES)
+    took |= registration(root / "home", federation.made)
+    took["umbel_s"] += took["registration_s"]
     assert len(Roster(root / "gate" / "sites.json").sites()) == sites
     return took
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from umbel.errors import RequestError, WorldError
 from umbel.flower.commands import Scalar
+from umbel.flower.fast import batch_client
 from umbel.model.status import NodeSeen, RunStatus
 
 FEDERATION = "@none/default"  # the only one that the open SuperLink has
@@ -123,6 +126,17 @@ class Control:
         """Let the SuperNode with this key in; gives its node id."""
         request = self._proto.RegisterNodeRequest(public_key=public_pem, name=name)
         return int(self._call("RegisterNode", request).node_id)
+
+    def register_all(self, keys: Sequence[tuple[str, bytes]]) -> list[int]:
+        """Let many SuperNodes in, all or none; gives their node ids."""
+        batch_client.install()
+        calls = [partial(self.register, pem, name) for name, pem in keys]
+        try:
+            return batch_client.together(calls)
+        except self._http.HTTPStatusError as error:
+            raise ControlRefused("RegisterNode", _reason(error.response)) from error
+        except self._http.TransportError as error:
+            raise ControlUnreachable(self._address, str(error) or type(error).__name__) from error
 
     def unregister(self, node_id: int) -> None:
         """Shut the SuperNode out, for ever: its key cannot come back."""

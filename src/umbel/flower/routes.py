@@ -137,7 +137,12 @@ ROUTES: tuple[Route, ...] = (
 )
 
 # Ours, beside Flower's: several objects in one request, for who may send each of them alone.
-OURS = (Route(Api.FLEET, "umbel-batch"), Route(Api.RUNTIME, "umbel-batch"))
+# On Control the only thing that comes in batches is registering nodes, which an admin may do.
+OURS = (
+    Route(Api.FLEET, "umbel-batch"),
+    Route(Api.RUNTIME, "umbel-batch"),
+    Route(Api.CONTROL, "umbel-batch", Role.ADMIN),
+)
 
 BY_PATH: Mapping[Api, Mapping[str, Route]] = MappingProxyType(
     {api: MappingProxyType({r.path: r for r in (*ROUTES, *OURS) if r.api is api}) for api in Api}

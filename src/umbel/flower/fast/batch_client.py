@@ -233,3 +233,20 @@ def _push_small(
     for item, call, (_, body) in zip(small, known, rows, strict=True):
         with _answered(call, body):
             push_object_fn(*item)
+
+
+def together(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Make calls of one kind as one request; gives their results, in order."""
+    results: list[Any] = []
+    for start in range(0, len(calls), BATCH_PARTS):
+        some = calls[start : start + BATCH_PARTS]
+        learnt = [_learn(call) for call in some]
+        known = [call for call in learnt if call is not None]
+        rows = _exchange(known) if len(known) == len(some) > 1 else None
+        if rows is None:
+            results += [call() for call in some]
+            continue
+        for call, made, (_, body) in zip(some, known, rows, strict=True):
+            with _answered(made, body):
+                results.append(call())
+    return results

@@ -14,6 +14,8 @@ from pathlib import Path
 
 # Short hashes of the sources of 1.40.0 and 1.41.0, in this order where they differ.
 KNOWN: dict[str, tuple[str, ...]] = {
+    "flwr.superlink.routers.control.router": ("838a29220cd53847",),
+    "flwr.superlink.dependencies.account": ("442e38d5424e179a",),
     "flwr.superlink.servicer.runtime.runtime_handlers": (
         "ca675f1016cb21e9",
         "3facf815e9360dd6",
@@ -81,6 +83,8 @@ _ROUTES = (
     "flwr.supernode.main",
     "flwr.superlink.routers.fleet.router",
     "flwr.superlink.routers.fleet.node_auth",
+    "flwr.superlink.routers.control.router",
+    "flwr.superlink.dependencies.account",
     "flwr.supercore.protobuf.translation",
     "flwr.supercore.routers.runtime.router",
     "flwr.supercore.dependencies.runtime",

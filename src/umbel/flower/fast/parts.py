@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 FLEET = "/v1/fleet/umbel-batch"
 RUNTIME = "/v1/runtime/umbel-batch"
-PATHS = (FLEET, RUNTIME)
+CONTROL = "/v1/control/umbel-batch"
+PATHS = (FLEET, RUNTIME, CONTROL)
 MEDIA = "application/vnd.umbel.batch"
 LATER = 0  # status of a part that was left for the next batch
 _HEAD = struct.Struct(">HI")
@@ -41,11 +42,16 @@ def unpack(body: bytes) -> list[tuple[int, bytes]]:
 
 
 # What may stand in a batch, by number: the same order on both sides, for ever.
-ROUTES: Sequence[str] = ("push-object", "pull-object")
+ROUTES: Sequence[str] = ("push-object", "pull-object", "register-node")
+_ALLOWED = {
+    FLEET: ("push-object", "pull-object"),
+    RUNTIME: ("push-object", "pull-object"),
+    CONTROL: ("register-node",),
+}
 
 
 def route_path(batch_path: str, number: int) -> str:
     """Give the path of the route that a part is for."""
-    if number >= len(ROUTES):
+    if number >= len(ROUTES) or ROUTES[number] not in _ALLOWED[batch_path]:
         raise Malformed("no such route")
     return batch_path.replace("umbel-batch", ROUTES[number])

@@ -88,7 +88,7 @@ class Shortcut:
         self._middleware: Any = translation.ProtobufTranslationMiddleware
         self._serve: dict[str, Serve] = _runtime_routes(component)
         if component == "SuperLink":
-            self._serve |= _fleet_routes()
+            self._serve |= _fleet_routes() | _control_routes()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, by the short way if there is one."""
@@ -169,6 +169,18 @@ def _fleet_routes() -> dict[str, Serve]:
         return serve
 
     return {f"/v1/fleet/{path}": route(getattr(router, name)) for path, name in FLEET.items()}
+
+
+def _control_routes() -> dict[str, Serve]:
+    """Registering many sites at once is what people wait for; all else takes the usual way."""
+    router: Any = import_module("flwr.superlink.routers.control.router")
+    linkstate: Any = import_module("flwr.superlink.dependencies.linkstate").get_linkstate
+
+    def register(request: Request, message: Any) -> Any:
+        account = request.app.state.account_access_dep(request)
+        return router.register_node(message, linkstate(request), account)
+
+    return {"/v1/control/register-node": register}
 
 
 def _runtime_routes(component: str) -> dict[str, Serve]:
