@@ -51,7 +51,8 @@ async def both(
 
 def test_the_routes_of_the_short_way_are_flowers_own(served: Served) -> None:
     known = {path for _, path in PROTOBUF_REQUEST_TYPES}
-    assert {*FLEET, *RUNTIME, ACQUIRE} == set(served.quick._shortcut._serve) <= known
+    short = {*FLEET, *RUNTIME, ACQUIRE, "/v1/control/register-node"}
+    assert short == set(served.quick._shortcut._serve) <= known
 
 
 @pytest.mark.parametrize("path", FLEET)

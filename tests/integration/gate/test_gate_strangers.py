@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from umbel.flower.routes import BY_PATH, ROUTES, Api
+from umbel.flower.routes import BY_PATH, OURS, ROUTES, Api
 
 if TYPE_CHECKING:
     from tests.integration.gate.conftest import Gate, Own, Site, Upstream
@@ -32,7 +32,7 @@ async def _all(gate: Gate, door: str, requests: list[bytes]) -> set[bytes]:
 async def test_a_stranger_gets_the_same_answer_everywhere(
     door: str, gate: Gate, upstream: Upstream
 ) -> None:
-    paths = [route.path for route in ROUTES]
+    paths = [route.path for route in (*ROUTES, *OURS)]
     paths += ["/", "/health", "/docs", "/openapi.json", "/v1/fleet/", "*", "//", "/v1/x?y=z"]
     requests = [gate.request(path) for path in paths]
     requests += [
@@ -55,7 +55,7 @@ async def test_a_wrong_credential_changes_nothing(
         "flwr-superexec-body-sha256": "0" * 64,
         "flwr-superexec-signature": "0" * 64,
     }
-    requests = [gate.request(route.path, b"x", wrong) for route in ROUTES]
+    requests = [gate.request(route.path, b"x", wrong) for route in (*ROUTES, *OURS)]
     assert await _all(gate, door, requests) == {gate.strangers_answer}
     assert upstream.seen == []
 
@@ -65,7 +65,11 @@ async def test_no_door_opens_another_apis_routes(
     door: str, gate: Gate, upstream: Upstream, north: Site
 ) -> None:
     everything = north.headers() | gate.user("admin") | gate.task
-    requests = [gate.request(route.path, b"x", everything) for route in ROUTES if route.api != door]
+    requests = [
+        gate.request(route.path, b"x", everything)
+        for route in (*ROUTES, *OURS)
+        if route.api != door
+    ]
     assert await _all(gate, door, requests) == {gate.strangers_answer}
     assert upstream.seen == []
 
@@ -78,7 +82,7 @@ async def test_nobody_is_offered_flowers_login(gate: Gate, upstream: Upstream) -
     assert upstream.seen == []
 
 
-@pytest.mark.parametrize(("role", "allowed"), [("viewer", 14), ("operator", 20), ("admin", 38)])
+@pytest.mark.parametrize(("role", "allowed"), [("viewer", 14), ("operator", 20), ("admin", 39)])
 async def test_a_role_opens_its_own_routes(
     role: str, allowed: int, gate: Gate, upstream: Upstream
 ) -> None:
