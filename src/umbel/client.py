@@ -65,7 +65,7 @@ class Client:
         """Whether the daemon answers."""
         try:
             self._call("GET", "/v1/version")
-        except NothingRuns:
+        except (NothingRuns, DaemonFailed):
             return False
         return True
 
@@ -99,7 +99,7 @@ class Client:
         while not self.running():
             code = process.poll()
             if code:
-                raise DaemonFailed(self._last_words(), self._log)
+                raise self._why()
             if time.monotonic() > deadline_s:
                 raise DaemonFailed(f"not ready after {START_TIMEOUT_S:g} s", self._log)
             select.select([], [], [], 0.01)
@@ -119,11 +119,17 @@ class Client:
                 cwd="/",
             )
 
-    def _last_words(self) -> str:
-        with contextlib.suppress(OSError):
+    def _why(self) -> WorldError | Relayed:
+        """Read why the daemon ended: its last line is the error, if it had time to say so."""
+        try:
             lines = self._log.read_text(errors="replace").splitlines()
-            return lines[-1] if lines else "it says nothing"
-        return "it left no log"
+        except OSError:
+            return DaemonFailed("it left no log", self._log)
+        last = lines[-1] if lines else "it says nothing"
+        try:
+            return Relayed(json.loads(last))
+        except (ValueError, AttributeError):
+            return DaemonFailed(last, self._log)
 
     def federations(self) -> list[Json]:
         """Give the declared documents."""

@@ -32,9 +32,24 @@ class CannotWrite(WorldError):
         )
 
 
+class FolderShared(WorldError):
+    """A folder that others may write to cannot be made private."""
+
+    code = "U202"
+    exit_status = 2
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} is shared with others: it is not made private",
+            hint="choose a folder of its own, for example a new one below it",
+        )
+
+
 def ensure_private_folder(path: Path) -> Path:
     """Make the folder, and those above it that are missing; close it to everybody else."""
     try:
+        if path.is_dir() and path.stat().st_mode & 0o002:
+            raise FolderShared(path)
         for missing in reversed([p for p in path.parents if not p.exists()]):
             missing.mkdir(mode=0o700, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)

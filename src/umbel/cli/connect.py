@@ -59,12 +59,13 @@ def connect(
         ensure_private_folder(folder)
         authority = folder.absolute() / f"{name}.crt"
         write_private(authority, (root / "ca" / "bundle.crt").read_bytes())
-        write_private(folder / "config.toml", _config(name, address, authority))
+        label = "umbel" if name == "default" else name  # Flower's file has a key "default"
+        write_private(folder / "config.toml", _config(label, address, authority))
         token = token_file.read_text().strip()
         write_private(folder / "credentials.yaml", yaml.safe_dump(_credentials(address, token)))
         say(f"wrote {folder}; to use it:\n")
         say(f"  export FLWR_HOME={folder.absolute()}")
-        say(f"  flwr run APP {name} --stream")
+        say(f"  flwr run APP {label} --stream")
 
 
 def _config(name: str, address: str, authority: Path) -> str:

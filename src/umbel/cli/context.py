@@ -25,12 +25,25 @@ class FederationAmbiguous(RequestError):
         )
 
 
+class HomeUnusable(RequestError):
+    """UMBEL_HOME has a character that Flower's database address cannot have."""
+
+    code = "U341"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"UMBEL_HOME {path} has a ? or # in it, which Flower's database address cannot have",
+            hint="set UMBEL_HOME to a folder without them",
+        )
+
+
 def home() -> Path:
     """Find UMBEL_HOME: as set, else where XDG says that data goes."""
-    if chosen := os.environ.get("UMBEL_HOME"):
-        return Path(chosen).expanduser().absolute()
     data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(data).expanduser().absolute() / "umbel"
+    found = Path(os.environ.get("UMBEL_HOME") or f"{data}/umbel").expanduser().absolute()
+    if "?" in str(found) or "#" in str(found):
+        raise HomeUnusable(found)
+    return found
 
 
 def client() -> Client:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from umbel import __version__
 from umbel.errors import RequestError, UmbelError, WorldError
 from umbel.flower import versions
+from umbel.identity.partitions import assign
 from umbel.model.federation import Federation, Target
 from umbel.model.plan import Action, Plan, Step
 from umbel.model.site import Verdict
@@ -152,7 +153,14 @@ class Engine:
 
     async def plan(self, federation: Federation) -> Plan:
         """Say what apply would do. Changes nothing."""
-        return (await self._decide(federation, self._store.allotment(federation.name))).plan
+        return (await self._decide(federation, await self._expected(federation))).plan
+
+    async def _expected(self, federation: Federation) -> Allotment:
+        """Foresee what would be allotted, as far as that can be known without looking for ports."""
+        known = self._store.allotment(federation.name)
+        sites = [s for v in (await self._verdicts(federation)).values() for s in _chosen(v)]
+        declared = federation.spec.superlink.ports.model_dump(exclude_none=True)
+        return Allotment({**known.ports, **declared}, assign(sites, known.partitions))
 
     async def rotate_authority(self, federation: Federation, progress: Progress) -> Plan:
         """Put a new CA in the old one's place, then apply. Refused while an app runs."""
@@ -201,7 +209,7 @@ class Engine:
         allotment = await self._target.allot(federation, sites)
         decision = await self._decide(federation, allotment)
         progress("identity: CA, certificates, keys")
-        await self._target.prepare(federation)
+        await self._target.renew(federation)
         self._store.save_federation(federation)  # from here on it is kept running
         changes = decision.plan.changes
         gone = [step.unit for step in changes if step.action is Action.REMOVE]
@@ -216,6 +224,7 @@ class Engine:
                 await self._target.ensure(stage)
             if number == 0:
                 await self._until_hub_ready(federation.name, decision.wanted)
+                await self._target.revoke_others(federation.name, sites)
         if sites:
             progress(f"waiting for {len(sites)} sites to report")
         await self._until_ready(federation, decision, progress)
@@ -265,7 +274,7 @@ class Engine:
 
     async def down(self, name: str, *, keep_data: bool) -> None:
         """End everything of the federation."""
-        self._known(name)
+        self.require(name)
         if (applying := self._applying.get(name)) is not None:
             applying.cancel()
         async with self._locks.setdefault(name, asyncio.Lock()):
@@ -274,7 +283,7 @@ class Engine:
 
     async def status(self, name: str) -> FederationStatus:
         """Judge what is there now."""
-        federation = self._known(name)
+        federation = self.require(name)
         allotment = self._store.allotment(name)
         decision = await self._decide(federation, allotment)
         world, runs = await self._world(name, decision.wanted)
@@ -299,7 +308,8 @@ class Engine:
         """Give the declared federations."""
         return self._store.federations()
 
-    def _known(self, name: str) -> Federation:
+    def require(self, name: str) -> Federation:
+        """Give the federation; an unknown name is an error that lists the known ones."""
         known = self._store.federations()
         if name not in known:
             raise FederationUnknown(name, list(known))

@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import sys
+import traceback
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
@@ -47,6 +48,9 @@ def run(settings: ExecSettings, task: tasks.Task) -> NoReturn:
             tasks.run_client_task(settings.address, ca, task)
     except SystemExit as end:
         code = end.code
+    except BaseException:  # noqa: BLE001  # the end of a forked process: the log is the only place
+        traceback.print_exc()
+        code = 1
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

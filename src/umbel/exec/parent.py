@@ -22,6 +22,7 @@ from umbel.files import ensure_private_folder, write_private
 from umbel.flower.fast.poke import drain, poked
 from umbel.flower.tasks import Task, TaskSource, Unreachable, report_failure
 from umbel.model.event import TaskDied
+from umbel.model.unit import HUB
 
 STOP_GRACE_S = 2.0
 _UNREACHABLE_WAIT_S = 0.25
@@ -41,6 +42,7 @@ class Parent:
     def __init__(self, settings: ExecSettings) -> None:
         self._settings = settings
         self._running: dict[int, _Running] = {}
+        self._late: set[int] = set()  # killed because their time was over
         self._stopping = False
         self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -109,7 +111,10 @@ class Parent:
 
     def _wait(self, seconds: float) -> None:
         fds = [self._wake, self._pokes.fileno(), *(r.pidfd for r in self._running.values())]
-        readable, _, _ = select.select(fds, [], [], seconds)
+        ends = [r.deadline_s - time.monotonic() for r in self._running.values()]
+        readable, _, _ = select.select(
+            fds, [], [], max(0.0, min([seconds, *ends])) if ends else seconds
+        )
         if self._wake in readable:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wake, 512)
@@ -117,7 +122,8 @@ class Parent:
     def _reap(self) -> None:
         now_s = time.monotonic()
         for running in list(self._running.values()):
-            if now_s > running.deadline_s:
+            if now_s > running.deadline_s and running.pid not in self._late:
+                self._late.add(running.pid)
                 self._report(running, f"ran longer than {self._settings.task_timeout_s:g} s")
                 _signal_group(running.pid, signal.SIGKILL)
             pid, status = os.waitpid(running.pid, os.WNOHANG)
@@ -130,10 +136,22 @@ class Parent:
         del self._running[running.pid]
         (self._settings.tasks / str(running.pid)).unlink(missing_ok=True)
         print(f"{now_text()} ended {running.task!r} with {code}", flush=True)  # noqa: T201
-        if code < 0:
+        self._end_strays()
+        if running.pid in self._late:
+            self._late.discard(running.pid)  # it is told already
+        elif code < 0:
             self._report(running, f"was killed by {signal.Signals(-code).name}")
         elif code > 1:  # Flower itself ends with 0 or 1, and has told why
             self._report(running, f"ended with exit code {code}")
+
+    def _end_strays(self) -> None:
+        """What a task's children left to us ends with it; at the hub it may be another run's."""
+        if self._settings.site == HUB:
+            return
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        for pid in {int(number) for number in children} - self._running.keys():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def _report(self, running: _Running, cause: str) -> None:
         folder: Path = run_folder(self._settings, running.task.run_id)

@@ -76,6 +76,7 @@ class Recorder:
             self._round += 1
             self._stages = {"evaluate": metrics}
             self._end_round()
+            self._save_metrics()  # nobody says when such an app is done
 
     def counted(self, replies: int, failures: int) -> None:
         """The strategy itself says how many answered: older apps send to each node apart."""
@@ -97,10 +98,13 @@ class Recorder:
         model = ""
         with contextlib.suppress(ValueError, TypeError):  # not every model is made of arrays
             model = self._save_model(arrays() if arrays is not None else {})
-        with contextlib.suppress(OSError):
-            (self._folder / METRICS).write_text(json.dumps(self._history, indent=1))
+        self._save_metrics()
         seconds = round(time.monotonic() - self._began_s, 3)
         self._events.append(RunEnded(self._run_id, now_text(), seconds, model))
+
+    def _save_metrics(self) -> None:
+        with contextlib.suppress(OSError):
+            (self._folder / METRICS).write_text(json.dumps(self._history, indent=1))
 
     def _end_round(self) -> None:
         event = RoundEnded(

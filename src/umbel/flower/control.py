@@ -233,5 +233,6 @@ def _reason(response: Any) -> str:
         body = response.json()
     except ValueError:
         return f"answer {response.status_code}"
-    message = body.get("message") if isinstance(body, dict) else None
-    return f"{message or 'refused'} (answer {response.status_code})"
+    words = [body[k] for k in ("message", "detail", "details") if body.get(k)] if body else []
+    told = ": ".join(str(word) for word in words) or "refused"
+    return f"{told} (answer {response.status_code})"

@@ -88,8 +88,17 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def to_line(event: Event) -> str:
-    """Write the event as one line of JSON."""
-    return json.dumps({"kind": event.kind, **asdict(event)}, separators=(",", ":"))
+    """Write the event as one line of JSON; what is not a finite number becomes null."""
+    plain = {"kind": event.kind, **asdict(event)}
+    return json.dumps(_finite(plain), separators=(",", ":"), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def from_line(line: str) -> Event | None:
@@ -117,6 +126,7 @@ def _pick(event: RoundEnded, word: str) -> float | None:
     for metrics in (event.server, event.evaluate, event.train):
         named = sorted((n for n in metrics if word in n.lower()), key=len)
         for name in named:
-            if math.isfinite(metrics[name]):
-                return metrics[name]
+            value: float | None = metrics[name]  # null in a line that was read back
+            if value is not None and math.isfinite(value):
+                return value
     return None

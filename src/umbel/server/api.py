@@ -95,10 +95,7 @@ class Api:
 
     async def scale(self, request: Request) -> Response:
         order = await request.json()
-        known = self._house.engine.known().get(request.path_params["name"])
-        if known is None:
-            await self._house.engine.status(request.path_params["name"])  # says what is there
-        assert known is not None  # noqa: S101  # else the line above has raised
+        known = self._house.engine.require(request.path_params["name"])
         federation = scaled(known, str(order["group"]), int(order["count"]))
 
         async def work(progress: Progress) -> Any:
@@ -120,23 +117,24 @@ class Api:
         return self._stream(work)
 
     async def runs(self, request: Request) -> Response:
-        runs = await self._house.runs.all(request.path_params["name"])
+        name = self._house.engine.require(request.path_params["name"]).name
+        runs = await self._house.runs.all(name)
         return JSONResponse([asdict(run) for run in runs])
 
     async def run(self, request: Request) -> Response:
-        return JSONResponse(asdict(await self._house.runs.get(*_run_of(request))))
+        return JSONResponse(asdict(await self._house.runs.get(*self._run_of(request))))
 
     async def start(self, request: Request) -> Response:
         order = await request.json()
-        name = request.path_params["name"]
+        name = self._house.engine.require(request.path_params["name"]).name
         run = await self._house.runs.start(name, Path(order["app"]), order["config"])
         return JSONResponse(asdict(run), status_code=201)
 
     async def stop(self, request: Request) -> Response:
-        return JSONResponse(asdict(await self._house.runs.stop(*_run_of(request))))
+        return JSONResponse(asdict(await self._house.runs.stop(*self._run_of(request))))
 
     async def events(self, request: Request) -> Response:
-        run = await self._house.runs.get(*_run_of(request))
+        run = await self._house.runs.get(*self._run_of(request))
         name = request.path_params["name"]
 
         async def lines() -> AsyncIterator[str]:
@@ -152,7 +150,7 @@ class Api:
         return _lines(lines())
 
     async def logs(self, request: Request) -> Response:
-        name, run_id = _run_of(request)
+        name, run_id = self._run_of(request)
         site = request.query_params.get("site") or None
         follow = request.query_params.get("follow") == "1"
         await self._house.runs.get(name, run_id)
@@ -168,8 +166,13 @@ class Api:
         return _lines(lines())
 
     async def files(self, request: Request) -> Response:
-        files = await self._house.runs.files(*_run_of(request))
+        files = await self._house.runs.files(*self._run_of(request))
         return JSONResponse([str(path) for path in files])
+
+    def _run_of(self, request: Request) -> tuple[str, str]:
+        return self._house.engine.require(request.path_params["name"]).name, request.path_params[
+            "run"
+        ]
 
     def _stream(self, work: Work) -> Response:
         """Do the work to its end, whether or not somebody goes on listening."""
@@ -211,10 +214,6 @@ def _first(group: ExceptionGroup[Exception]) -> UmbelError:
 
 def _lines(content: AsyncIterator[str]) -> Response:
     return StreamingResponse(content, media_type="application/x-ndjson")
-
-
-def _run_of(request: Request) -> tuple[str, str]:
-    return request.path_params["name"], request.path_params["run"]
 
 
 async def _document(request: Request) -> Federation:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import logging
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from umbel.files import ensure_private_folder
 def main() -> int:
     """Be the daemon of the home given as the only argument; a second one leaves at once."""
     home = Path(sys.argv[1])
+    nursery: subprocess.Popen[bytes] | None = None
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
         ensure_private_folder(home / "run")
@@ -32,6 +35,10 @@ def main() -> int:
         asyncio.run(serve(home, nursery))
     except UmbelError as error:
         logging.getLogger("umbel.daemon").error("%s", error)  # noqa: TRY400  # the fact is enough
+        if nursery is not None:
+            nursery.terminate()
+        # The last line, for who started us: the whole error, not only its words.
+        sys.stderr.write(json.dumps(error.as_problem()) + "\n")
         return error.exit_status
     return 0
 

@@ -22,6 +22,7 @@ from umbel.wiring import House, build_house
 SOCKET = "umbel.sock"
 MAINTENANCE_S = 3600.0
 NURSERY_PAUSE_S = 1.0
+PORT_LOOK_S = 5.0
 log = logging.getLogger("umbel.daemon")
 
 
@@ -52,11 +53,12 @@ class Daemon:
             serving = group.create_task(server.serve(sockets=[listener]))
             watching = group.create_task(self._watch_nursery())
             upkeep = group.create_task(self._maintain())
+            healing = group.create_task(self._heal_ports())
             await self._leaving.wait()
             server.should_exit = True
             await serving
             listener.close()
-            for task in (watching, upkeep):
+            for task in (watching, upkeep, healing):
                 task.cancel()
         await self._leave()
 
@@ -67,8 +69,10 @@ class Daemon:
             await self._house.nursery.dismiss()
         else:
             await self._house.nursery.release()
+        left = bool(self._house.engine.known())
         self._house.store.close()
-        socket_path(self._house.home).unlink(missing_ok=True)
+        if not left:  # with federations left, the socket tells the next command to start us again
+            socket_path(self._house.home).unlink(missing_ok=True)
 
     async def _watch_nursery(self) -> None:
         """Start the nursery again when it was killed, before somebody needs it."""
@@ -80,6 +84,18 @@ class Daemon:
                 if (process := identify(pid)) is not None:
                     await until_ended(process)
             await asyncio.sleep(NURSERY_PAUSE_S)
+
+    async def _heal_ports(self) -> None:
+        """Give other ports to units whose own were taken while they were dead."""
+        while True:
+            await asyncio.sleep(PORT_LOOK_S)
+            for name, federation in self._house.engine.known().items():
+                if not await self._house.target.lost_ports(name):
+                    continue
+                try:
+                    await self._house.engine.apply(federation, log.info)
+                except UmbelError as error:
+                    log.warning("ports of %s: %s", name, error)
 
     async def _maintain(self) -> None:
         while True:

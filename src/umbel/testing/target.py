@@ -81,6 +81,18 @@ class FakeTarget:
         self._keys.setdefault(federation.name, {})
         self.log.append(("prepare", federation.name))
 
+    async def renew(self, federation: Federation) -> Sequence[str]:
+        """Prepare; nothing of a fake ends."""
+        await self.prepare(federation)
+        return ()
+
+    async def revoke_others(self, federation: str, sites: Collection[str]) -> None:
+        """Forget the keys of all others."""
+        held = self._keys.get(federation, {})
+        for site in [site for site in held if site not in sites]:
+            self.log.append(("revoke", site))
+            del held[site]
+
     async def ensure(self, units: Sequence[Unit]) -> None:
         """Have these units; sites get their keys."""
         self.log.append(("ensure", *(unit.name for unit in units)))

@@ -30,7 +30,9 @@ EVENTS: list[Event] = [
     TaskDied("1", "t", "site", "killed by SIGKILL"),
     RunEnded("1", "t", 12.5, "model.npz"),
 ]
-metrics = st.dictionaries(st.text(max_size=20), st.floats(allow_nan=False), max_size=5)
+metrics = st.dictionaries(
+    st.text(max_size=20), st.floats(allow_nan=False, allow_infinity=False), max_size=5
+)
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.kind)
@@ -105,3 +107,11 @@ def test_what_is_no_number_is_passed_over_for_the_next(odd: float) -> None:
     assert loss_of(ended(server={"loss": odd}, evaluate={"loss": 2.0})) == 2.0
     assert loss_of(ended(server={"loss": odd, "mean_loss": 4.0})) == 4.0
     assert loss_of(ended(server={"loss": odd})) is None
+
+
+def test_what_is_not_a_finite_number_is_null_and_never_picked() -> None:
+    event = RoundEnded("1", "t", 1, 0.5, server={"loss": float("nan"), "big-loss": 2.0})
+    back = from_line(to_line(event))
+    assert isinstance(back, RoundEnded)
+    assert back.server == {"loss": None, "big-loss": 2.0}
+    assert loss_of(back) == 2.0

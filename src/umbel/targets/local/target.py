@@ -236,8 +236,17 @@ class LocalTarget:
     async def remove(self, federation: str, units: Collection[str]) -> None:
         """End the units; a site whose SuperNode goes is revoked and its key destroyed."""
         await self._supervisor.stop(federation, units)
+        await self._revoke(
+            federation, [u.partition("/")[0] for u in units if u.endswith(f"/{Kind.SUPERNODE}")]
+        )
+
+    async def revoke_others(self, federation: str, sites: Collection[str]) -> None:
+        """Shut out who was let in once and is not in the document any more."""
+        known = self.fingerprints(federation)
+        await self._revoke(federation, [site for site in known if site not in sites])
+
+    async def _revoke(self, federation: str, sites: Sequence[str]) -> None:
         layout = Layout(self._home, federation)
-        sites = [u.partition("/")[0] for u in units if u.endswith(f"/{Kind.SUPERNODE}")]
         roster = Roster(layout.roster)
         held = {site: fingerprint for site, fingerprint in roster.sites().items() if site in sites}
         if held:
