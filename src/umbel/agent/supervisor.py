@@ -15,6 +15,7 @@ from typing import Any
 from umbel.agent import backoff, processes
 from umbel.agent.nursery_client import NurseryClient, NurseryFailed
 from umbel.agent.processes import Process
+from umbel.files import CannotWrite
 from umbel.model.unit import Health, Kind, Present, Unit
 from umbel.ports import Kept, Store
 
@@ -87,7 +88,9 @@ class Supervisor:
                     await entry.task
         await end_processes({e.process for e in entries if e.process is not None}, grace_s)
         for name in names:
-            self._store.forget_unit(federation, name)
+            # A full disk must not keep anything from ending: what ended is seen to be gone anyway.
+            with contextlib.suppress(CannotWrite):
+                self._store.forget_unit(federation, name)
 
     def send(self, federation: str, name: str, number: signal.Signals) -> None:
         """Send a signal to the unit's process, if there is one."""

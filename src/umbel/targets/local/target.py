@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import shutil
 import signal
@@ -14,7 +15,7 @@ from pathlib import Path
 from umbel.agent.nursery_client import NurseryClient
 from umbel.agent.processes import identify
 from umbel.agent.supervisor import Supervisor, end_processes
-from umbel.files import ensure_private_folder, write_private
+from umbel.files import CannotWrite, ensure_private_folder, write_private
 from umbel.identity import certificates, leaves, provision, tokens
 from umbel.identity.at_rest import read_secret
 from umbel.identity.authority import Authority, SecretUnused
@@ -34,6 +35,7 @@ from umbel.targets.local.free_ports import choose, is_free
 from umbel.targets.local.layout import Layout
 
 LOOPBACK = ("localhost", "127.0.0.1")
+ROOM_BYTES = 32 << 20  # for a SuperLink's database, logs and an app
 
 
 class LocalTarget:
@@ -110,7 +112,11 @@ class LocalTarget:
         return seen
 
     async def prepare(self, federation: Federation) -> None:
-        """Have the hub's identity, its users, and Flower loaded."""
+        """Have the hub's identity, its users, and Flower loaded, and room to work in."""
+        free = shutil.disk_usage(self._home).free
+        if free < ROOM_BYTES:
+            left = f"only {free >> 20} MiB are left, {ROOM_BYTES >> 20} are needed"
+            raise CannotWrite(self._home, OSError(errno.ENOSPC, left))
         loaded = asyncio.create_task(self._nursery.ensure())
         try:
             renewed = await asyncio.to_thread(self._hub_identity, federation)
