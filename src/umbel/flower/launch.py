@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from umbel.flower.fast import batch_client, claims, guard, memo, ringing
+from umbel.flower.fast import batch_client, claims, guard, light, memo, ringing
 from umbel.flower.fast.batch import Batch
 from umbel.flower.fast.bells import Bells
 from umbel.flower.fast.guard import Way
@@ -18,6 +18,7 @@ from umbel.flower.fast.hold import Hold
 from umbel.flower.fast.naps import Naps
 from umbel.flower.fast.poke import Poker
 from umbel.flower.fast.shortcut import Shortcut, is_plain
+from umbel.flower.tasks import plain_logs as plain_logs  # noqa: PLC0414  # also found here
 from umbel.sockets import private_listener
 
 GRACEFUL_STOP_S = 1  # idle keep-alive clients would otherwise delay the end by half a minute
@@ -54,16 +55,12 @@ def preload(modules: Iterable[str]) -> Iterator[None]:
     import_module("httpx").Client(verify=False).close()  # only loads lazy modules
 
 
-def plain_logs() -> None:
-    """Make Flower's own log lines carry a time and no colour."""
-    logger = import_module("flwr.supercore.logger")
-    logger.update_console_handler(level="INFO", timestamps=True, colored=False)
-
-
 def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
     """Run a SuperLink that listens on a Unix socket and on no port, and wakes its executor."""
     module: Any = import_module("flwr.superlink.cli.flower_superlink")
     bells = Bells()
+    if guard.open_to(Way.LIGHT):
+        light.install()
     if guard.open_to(Way.HOLD_LINK):
         ringing.superlink(bells, Poker(wake))
         claims.install()

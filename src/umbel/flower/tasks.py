@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import io
 import logging
+import tempfile
 import threading
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,6 +21,19 @@ from umbel.flower.fast.naps import Naps
 
 SERVER_APP = "flwr-serverapp"
 CLIENT_APP = "flwr-clientapp"
+_FIRST_HEARTBEAT_S = 10.0  # a running task may be silent for a minute
+_SERVER_ERROR = 500
+_MODULES = (
+    "flwr.supernode.runtime.run_clientapp",
+    "flwr.superlink.runtime.run_serverapp",
+    "flwr.superlink.grid.http_grid",
+    "flwr.serverapp.strategy.strategy",
+    "flwr.server.server",
+    "flwr.cli.config_utils",
+    "httpcore",
+    "h11",
+    "umbel.flower.instruments",
+)
 _ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})
 
 
@@ -73,25 +91,113 @@ class TaskSource:
         self._client.close()
 
 
-def run_client_task(address: str, ca: bytes, task: Task) -> None:
-    """Run a ClientApp task to its end; leaves by SystemExit."""
+@dataclass(frozen=True, slots=True)
+class TaskInput:
+    """What the Runtime API gives for a task, as it came, and the app that is in it."""
+
+    raw: bytes
+    fab_hash: str
+    fab: bytes
+
+
+class Refused(Exception):  # told as the task's failure
+    """The Runtime API does not give the task's input."""
+
+
+class TaskDesk:
+    """Speaks in the name of claimed tasks, over one connection that stays open."""
+
+    def __init__(self, address: str, ca: bytes) -> None:
+        self._interceptors: Any = import_module("flwr.supercore.interceptors")
+        self._httpx: Any = import_module("httpx")
+        self._proto: Any = import_module("flwr.proto.runtime_pb2")
+        runtime = import_module("flwr.supercore.runtime").RuntimeHttpClient
+        self._version = self._interceptors.RuntimeVersionHttpInterceptor(component_name="SuperExec")
+        self._client: Any = runtime.from_server_address(
+            server_address=address, insecure=False, root_certificates=ca, interceptors=()
+        )
+
+    def _as(self, task: Task) -> Any:
+        token = self._interceptors.RuntimeTokenHttpInterceptor(task.token)
+        self._client._interceptors = (self._version, token)  # noqa: SLF001  # keeps the connection
+        return self._client
+
+    def pull_input(self, task: Task) -> TaskInput:
+        """Fetch the task's input; from then on the task counts as running."""
+        try:
+            answer = self._as(task).PullTaskInput(self._proto.PullTaskInputRequest())
+        except (self._httpx.TransportError, self._httpx.HTTPStatusError) as error:
+            raise Refused(f"its input was refused: {error}") from error
+        fab = answer.fab
+        return TaskInput(answer.SerializeToString(), str(fab.hash_str), bytes(fab.content))
+
+    def heartbeat(self, task: Task) -> bool:
+        """Say that the task lives; False when nobody wants it any more."""
+        try:
+            answer = self._as(task).SendTaskHeartbeat(self._proto.SendTaskHeartbeatRequest())
+        except self._httpx.TransportError:
+            return True  # not heard is not refused
+        except self._httpx.HTTPStatusError as error:
+            return bool(error.response.status_code >= _SERVER_ERROR)
+        return bool(answer.success)
+
+    def fail(self, task: Task, cause: str) -> bool:
+        """Say in the name of a dead task that it failed; False when nobody hears it."""
+        output = self._proto.PushTaskOutputRequest(sub_status="failed", details=cause)
+        try:
+            self._as(task).PushTaskOutput(output)
+        except (self._httpx.TransportError, self._httpx.HTTPStatusError):
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is known of a task before its process starts."""
+
+    raw: bytes = b""  # its input; empty: the process fetches it
+    installed: bool = False  # the app's files are in place
+    memory: str = ""  # its memory limit, in words
+
+
+@functools.cache
+def prepare() -> None:
+    """Load, once, all that tasks of either kind need; children of this process share it."""
+    for name in _MODULES:
+        import_module(name)
+    import_module("httpx").Client(verify=False).close()  # only loads lazy modules
+    guard.open_to(Way.NAPS_GRID)
     batch_client.install()
-    module = import_module("flwr.supernode.runtime.run_clientapp")
+
+
+def run_client_task(address: str, ca: bytes, task: Task, given: Given) -> None:
+    """Run a ClientApp task to its end; leaves by SystemExit."""
+    prepare()
+    module: Any = import_module("flwr.supernode.runtime.run_clientapp")
+    _hand_over(module, given)
+    if given.memory:
+        find = module.get_load_client_app_fn
+        module.get_load_client_app_fn = lambda **how: _then(
+            find(**how), lambda app: _telling(app, given.memory)
+        )
     module.run_clientapp(
         runtime_api_address=address, token=task.token, insecure=False, certificates=ca
     )
 
 
-def run_server_task(address: str, ca: bytes, task: Task) -> None:
+def run_server_task(address: str, ca: bytes, task: Task, given: Given) -> None:
     """Run a ServerApp task to its end; leaves by SystemExit."""
+    prepare()
     queue = import_module("queue").Queue()
     logger = import_module("flwr.supercore.logger")
     logger.mirror_output_to_queue(queue)
-    batch_client.install()
     if guard.open_to(Way.NAPS_GRID):
         grid: Any = import_module("flwr.superlink.grid.http_grid")
         grid.time = Naps(threading.Event(), long_s=3)
-    module = import_module("flwr.superlink.runtime.run_serverapp")
+    module: Any = import_module("flwr.superlink.runtime.run_serverapp")
+    _hand_over(module, given)
+    if given.memory:
+        module.run_ = _telling(module.run_, given.memory)
     try:
         module.run_serverapp(
             runtime_api_address=address,
@@ -104,28 +210,69 @@ def run_server_task(address: str, ca: bytes, task: Task) -> None:
         logger.restore_output()
 
 
-def report_failure(address: str, ca: bytes, task: Task, cause: str) -> bool:
-    """Say in the name of a dead task that it failed; False when nobody hears it."""
-    runtime = import_module("flwr.supercore.runtime").RuntimeHttpClient
-    interceptors: Any = import_module("flwr.supercore.interceptors")
-    httpx: Any = import_module("httpx")
-    client = runtime.from_server_address(
-        server_address=address,
-        insecure=False,
-        root_certificates=ca,
-        interceptors=[
-            interceptors.RuntimeVersionHttpInterceptor(component_name="SuperExec"),
-            interceptors.RuntimeTokenHttpInterceptor(task.token),
-        ],
-    )
-    proto: Any = import_module("flwr.proto.runtime_pb2")
-    try:
-        client.PushTaskOutput(proto.PushTaskOutputRequest(sub_status="failed", details=cause))
-    except (httpx.TransportError, httpx.HTTPStatusError):
-        return False
-    finally:
-        client.close()
+def _hand_over(module: Any, given: Given) -> None:
+    """Let Flower's code find what is there already, instead of fetching it again."""
+    if given.raw:
+        answer = import_module("flwr.proto.runtime_pb2").PullTaskInputResponse()
+        answer.ParseFromString(given.raw)
+        runtime: Any = import_module("flwr.supercore.runtime").RuntimeHttpClient
+        runtime.PullTaskInput = lambda _self, _request: answer
+        module.HeartbeatSender = _later(module.HeartbeatSender)
+    if given.installed:
+        module.install_from_fab = lambda *_args, **_how: None
+
+
+def _later(stock: Any) -> Any:
+    """Send the first heartbeat later: fetching the input counts as one, and most tasks are short."""
+
+    class Later(stock):  # type: ignore[misc]
+        def _run(self) -> None:
+            if not self._stop_event.wait(_FIRST_HEARTBEAT_S):
+                super()._run()
+
+    return Later
+
+
+def _then(find: Callable[..., Any], wrap: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda *args, **how: wrap(find(*args, **how))
+
+
+def _telling(call: Callable[..., Any], limit: str) -> Callable[..., Any]:
+    """Let what runs out of memory say that there is a limit."""
+
+    @functools.wraps(call, updated=())
+    def called(*args: Any, **how: Any) -> Any:
+        try:
+            return call(*args, **how)
+        except MemoryError as error:
+            raise MemoryError(f"the task reached its memory limit of {limit}: {error}") from error
+
+    return called
+
+
+def install_app(fab: bytes, flower_home: Path) -> bool:
+    """Put an app's files in place in one step, checked by Flower; False: Flower refuses them."""
+    install: Any = import_module("flwr.cli.install").install_from_fab
+    click: Any = import_module("click")
+    refusals = (click.ClickException, click.exceptions.Exit, ValueError, KeyError, OSError)
+    apps = flower_home / "apps"
+    apps.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=apps, prefix=".new-") as new:
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                made: Path = install(fab, Path(new), skip_prompt=True)
+            if (apps / made.name).exists():
+                (apps / made.name).rename(Path(new) / "old")
+            made.rename(apps / made.name)
+        except (*refusals, zipfile.BadZipFile):
+            return False
     return True
+
+
+def plain_logs() -> None:
+    """Make Flower's own log lines carry a time and no colour."""
+    logger = import_module("flwr.supercore.logger")
+    logger.update_console_handler(level="INFO", timestamps=True, colored=False)
 
 
 def on_exception(report: Callable[[str, BaseException], None]) -> None:

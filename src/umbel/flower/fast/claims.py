@@ -15,6 +15,8 @@ from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
 
+from umbel.flower.fast.light import Both
+
 LIMIT = 5  # a message that its node cannot take is not given again for ever
 
 _UNCONFIRMED_INS = """
@@ -53,8 +55,11 @@ def install() -> None:
     handlers.confirm_message_received = _forgetting(handlers.confirm_message_received)
 
 
-def _run(session: Any, statement: str, **values: Any) -> Any:
-    return session.execute(import_module("sqlalchemy").text(statement), values)
+def _run(session: Any, statement: str, **values: Any) -> list[Any]:
+    if isinstance(session, Both):
+        return session.run(statement, values)
+    result = session.execute(import_module("sqlalchemy").text(statement), values)
+    return list(result) if result.returns_rows else []
 
 
 def _giving_back_ins(stock: Any) -> Any:
@@ -66,7 +71,7 @@ def _giving_back_ins(stock: Any) -> Any:
     ) -> Any:
         with self.session() as session:
             if run_id is None:  # a SuperNode asks; AgentApps name their run
-                for (message_id,) in _run(session, _UNCONFIRMED_INS, node=signed(node_id)).all():
+                for (message_id,) in _run(session, _UNCONFIRMED_INS, node=signed(node_id)):
                     _given_again[message_id] += 1
                     if _given_again[message_id] <= LIMIT:
                         _run(session, _GIVE_BACK_INS, id=message_id)
@@ -108,7 +113,7 @@ def _later(stock: Any) -> Any:
         gone = message_ins_ids
         if _pulling.get():
             with self.session() as session:
-                gone = {i for i in gone if _run(session, _CLAIMED, id=i).first() is None}
+                gone = {i for i in gone if not _run(session, _CLAIMED, id=i)}
         stock(self, gone)
 
     return delete_messages

@@ -47,6 +47,9 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "flwr.supercore.dependencies.task": ("a28eae914ba22c4b",),
     "flwr.supercore.dependencies.superexec": ("4e5293a1c7ac1d8d",),
     "flwr.supercore.dependencies.version": ("3469721e89b9bf4c",),
+    "flwr.supercore.sql_mixin": ("871b74395cd7be08",),
+    "flwr.supercore.state.schema.corestate_models": ("07837225835cc1eb", "3a53f02ca8a2189a"),
+    "flwr.supercore.state.schema.types": ("bcf639d2a9e2d098", "42a663a21cdb4779"),
     "flwr.supercore.error.http": ("9f6babdb38974e35",),
 }
 
@@ -58,6 +61,7 @@ class Way(StrEnum):
     HOLD_NODE = "held answers of the SuperNode"
     NAPS_NODE = "a SuperNode that waits for events"
     NAPS_GRID = "a ServerApp that waits for events"
+    LIGHT = "statements straight to SQLite"
     SHORTCUT = "hot routes past the web stack"
     BATCH = "objects in batches"
 
@@ -71,6 +75,16 @@ _LINK = (
     "flwr.supercore.object_store.sql_object_store",
     "flwr.supercore.state.schema.linkstate_models",
     "flwr.supercore.state.schema.objectstore_models",
+)
+_SQL = (
+    "flwr.server.superlink.linkstate.sql_linkstate",
+    "flwr.supercore.corestate.sql_corestate",
+    "flwr.supercore.object_store.sql_object_store",
+    "flwr.supercore.sql_mixin",
+    "flwr.supercore.state.schema.corestate_models",
+    "flwr.supercore.state.schema.linkstate_models",
+    "flwr.supercore.state.schema.objectstore_models",
+    "flwr.supercore.state.schema.types",
 )
 _NODE = (
     "flwr.supernode.cli.flower_supernode",
@@ -105,6 +119,7 @@ TOUCHED: dict[Way, tuple[str, ...]] = {
     Way.HOLD_NODE: _NODE,
     Way.NAPS_NODE: ("flwr.supernode.start_client_internal", *_NODE),
     Way.NAPS_GRID: ("flwr.superlink.grid.http_grid",),
+    Way.LIGHT: _SQL,
     Way.SHORTCUT: _ROUTES,
     Way.BATCH: _OBJECTS,
 }
