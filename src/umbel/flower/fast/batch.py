@@ -7,7 +7,6 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -51,6 +50,7 @@ class Batch:
         await response(scope, receive, send)
 
     async def _answer(self, scope: Scope, wanted: list[_Part]) -> Response:
+        size = sum(len(body) for _, body in wanted)
         ends_at = asyncio.get_running_loop().time() + self._hold_s
         bells = [self._bell(body) for path, body in wanted if path.endswith("pull-object")]
 
@@ -58,7 +58,8 @@ class Batch:
             with self._bells.listen(bells) as ear:
                 while True:
                     serve = partial(self._serve_all, scope, wanted)
-                    done = await run_in_threadpool(self._shortcut.together, serve)
+                    work = partial(self._shortcut.together, serve)
+                    done = await self._shortcut.soon(work, size)
                     left_s = ends_at - asyncio.get_running_loop().time()
                     late = [_is_late(*each) for each in zip(wanted, done, strict=True)]
                     if not all(late) or left_s <= 0 or not bells:

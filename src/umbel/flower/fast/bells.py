@@ -16,9 +16,11 @@ class Ear:
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
+        self.heard: set[str] = set()
 
-    def hear(self) -> None:
+    def hear(self, name: str) -> None:
         """A bell was rung."""
+        self.heard.add(name)
         self._rung.set()
 
     async def wait(self, seconds: float) -> bool:
@@ -30,6 +32,16 @@ class Ear:
             return False
         self._rung.clear()
         return True
+
+    async def wait_for_all(self, names: set[str], seconds: float) -> None:
+        """Wait until each of these has been heard, or the time is up."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not names <= self.heard:
+                    self._rung.clear()
+                    await self._rung.wait()
+        except TimeoutError:
+            return
 
 
 class Bells:
@@ -80,4 +92,4 @@ class Bells:
             ears = tuple(self._ears.get(name, ()))
         if ears and self._loop is not None and not self._loop.is_closed():
             for ear in ears:
-                self._loop.call_soon_threadsafe(ear.hear)
+                self._loop.call_soon_threadsafe(ear.hear, name)

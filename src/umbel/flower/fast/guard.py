@@ -35,6 +35,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "flwr.supercore.corestate.sql_corestate": ("984ff9d7e70ed601", "14f5c7e10a150cd2"),
     "flwr.supernode.cli.flower_supernode": ("4fda27bb459f3605", "e637b07a731536a6"),
     "flwr.supernode.start_client_internal": ("8d29efb3c94ae5c6", "d6342f743fdf768f"),
+    "flwr.supernode.node_auth_http_interceptor": ("a4f3f51424039a14",),
     "flwr.supernode.main": ("cad7e371678f766c",),
     "flwr.supernode.nodestate.in_memory_nodestate": ("44d7c354cd96b275", "b2d93c03aae06b07"),
     "flwr.supercore.object_store.in_memory_object_store": ("6bc131d53142ab0c",),
@@ -63,6 +64,7 @@ class Way(StrEnum):
     NAPS_GRID = "a ServerApp that waits for events"
     LIGHT = "statements straight to SQLite"
     SHORTCUT = "hot routes past the web stack"
+    SIGNATURES = "signatures once a second"
     BATCH = "objects in batches"
 
 
@@ -121,6 +123,10 @@ TOUCHED: dict[Way, tuple[str, ...]] = {
     Way.NAPS_GRID: ("flwr.superlink.grid.http_grid",),
     Way.LIGHT: _SQL,
     Way.SHORTCUT: _ROUTES,
+    Way.SIGNATURES: (
+        "flwr.superlink.routers.fleet.node_auth",
+        "flwr.supernode.node_auth_http_interceptor",
+    ),
     Way.BATCH: _OBJECTS,
 }
 

@@ -126,7 +126,7 @@ class Hold:
                 left_s = ends_at - asyncio.get_running_loop().time()
                 if not open_ids or left_s <= 0:
                     return _with_body(answer, merged.SerializeToString())
-                await ear.wait(min(left_s, LOOK_ANYWAY_S))
+                await ear.wait_for_all(set(map(reply_bell, open_ids)), min(left_s, LOOK_ANYWAY_S))
 
 
 def _with_body(answer: Answer, body: bytes) -> Answer:

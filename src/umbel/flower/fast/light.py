@@ -82,7 +82,7 @@ _NAMES = {
 def install() -> None:
     """Relight the methods of SuperLink's state."""
     mixin: Any = import_module("flwr.supercore.sql_mixin").SqlMixin
-    mixin.session = _session_of_both_kinds(mixin.session)
+    mixin.session = session_of_both_kinds(mixin.session)
     mixin.dialect_insert = _insert_of_both_kinds(mixin.dialect_insert)
     core: Any = import_module("flwr.supercore.corestate.sql_corestate")
     core.SqlCoreState.dialect_insert = _insert_of_both_kinds(core.SqlCoreState.dialect_insert)
@@ -114,7 +114,9 @@ def _relight(module: ModuleType, owner: Any, names: Sequence[str]) -> None:
             known[name] = lit
 
 
-def _session_of_both_kinds(stock: Any) -> Any:
+def session_of_both_kinds(stock: Any) -> Any:
+    """Let sessions take statements of both kinds."""
+
     @contextmanager
     @functools.wraps(stock)
     def session(self: Any) -> Iterator[Both]:
@@ -168,15 +170,15 @@ class Both:
     """A SQLAlchemy session that also takes our statements, in the same transaction."""
 
     def __init__(self, session: Any) -> None:
-        self._session = session
+        self.session = session
         self._connection: sqlite3.Connection | None = None
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
+        return getattr(self.session, name)
 
     def run(self, sql: str, args: Args | Mapping[str, Any] = ()) -> list[Any]:
         """Run plain SQL."""
-        session = self._session
+        session = self.session
         session.flush()  # what SQLAlchemy has not written yet
         if self._connection is None:
             self._connection = session.connection().connection.driver_connection
@@ -192,13 +194,13 @@ class Both:
     def execute(self, statement: Any, *args: Any, **kwargs: Any) -> Any:
         """Run a statement of either kind."""
         if not isinstance(statement, Statement):
-            return self._session.execute(statement, *args, **kwargs)
+            return self.session.execute(statement, *args, **kwargs)
         return Rows(statement.items, [_decoded(statement.items, r) for r in self._rows(statement)])
 
     def scalars(self, statement: Any, *args: Any, **kwargs: Any) -> Any:
         """Give the first of each row."""
         if not isinstance(statement, Statement):
-            return self._session.scalars(statement, *args, **kwargs)
+            return self.session.scalars(statement, *args, **kwargs)
         first = statement.items[:1]
         rows = self._rows(statement)
         if first and isinstance(first[0], Table):
@@ -209,13 +211,13 @@ class Both:
     def scalar(self, statement: Any, *args: Any, **kwargs: Any) -> Any:
         """Give the first of the first row."""
         if not isinstance(statement, Statement):
-            return self._session.scalar(statement, *args, **kwargs)
+            return self.session.scalar(statement, *args, **kwargs)
         return self.scalars(statement).first()
 
     def get(self, table: Any, key: Any, **kwargs: Any) -> Any:
         """Give the row with this primary key."""
         if not isinstance(table, Table):
-            return self._session.get(table, key, **kwargs)
+            return self.session.get(table, key, **kwargs)
         match = table.columns[table.key] == key
         rows = self._rows(Select(table).where(match))
         if not rows:
@@ -231,7 +233,7 @@ class Both:
         if isinstance(row, Insert):
             self._rows(row)
         else:
-            self._session.add(row)
+            self.session.add(row)
 
     def _rows(self, statement: Statement) -> list[Any]:
         return self.run(*statement.compiled())

@@ -8,6 +8,7 @@ Flower's own translator. All other requests take the usual way.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -47,6 +48,7 @@ WITH_HANDLERS = {
 }
 WITHOUT_HANDLERS = {"send-task-heartbeat": "send_task_heartbeat", "push-logs": "push_logs"}
 MEDIA = "application/protobuf"
+SMALL_BYTES = 64 << 10
 
 
 # What Flower's own apps have around their routes: a further layer may be one that authenticates.
@@ -82,6 +84,7 @@ class Shortcut:
     def __init__(self, app: App, bells: Bells, component: str) -> None:
         self._app = app
         self._bells = bells
+        self._one_writer = threading.Lock()
         self._translate: Any = import_module("flwr.supercore.error").http_error_translator
         translation: Any = import_module("flwr.supercore.protobuf.translation")
         self._types: Any = translation.PROTOBUF_REQUEST_TYPES
@@ -104,10 +107,14 @@ class Shortcut:
     async def _answer(self, scope: Scope, body: bytes) -> Response:
         async def call(request: Request) -> Response:
             self._middleware._check_request_media_type(request)  # noqa: SLF001
-            result = await run_in_threadpool(self._serve_one, scope, body)
+            result = await self.soon(lambda: self._serve_one(scope, body), len(body))
             return Response(result, media_type=MEDIA)
 
         return await self.translated(Request(scope), call)
+
+    async def soon(self, work: Callable[[], T], size: int) -> T:
+        """Do small work at once: it takes less time than to hand it to a thread and back."""
+        return work() if size <= SMALL_BYTES else await run_in_threadpool(work)
 
     def _serve_one(self, scope: Scope, body: bytes) -> bytes:
         return self.together(lambda: self.serve(scope, scope["path"], body))
@@ -130,7 +137,8 @@ class Shortcut:
             return
         token = _shared.set(True)
         try:
-            with self._bells.later(), session(), memo.unit_of_work(state):
+            # SQLite has one writer; who waits here is woken, who waits there sleeps and tries.
+            with self._bells.later(), self._one_writer, session(), memo.unit_of_work(state):
                 yield
         finally:
             _shared.reset(token)
