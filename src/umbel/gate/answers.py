@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from http import HTTPStatus
 
 JSON = "content-type: application/json"
@@ -18,6 +19,7 @@ _MESSAGES = {
 }
 
 
+@lru_cache
 def status_line(status: int) -> str:
     """Give the first line of an answer."""
     try:

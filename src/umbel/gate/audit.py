@@ -13,7 +13,9 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from umbel.errors import WorldError
 
@@ -21,6 +23,7 @@ BURST_S = 60.0  # refusals of one kind within this time are one line and a count
 KINDS = 64  # more kinds of refusals within that time are counted together
 RESERVE = 1 << 20  # bytes that must be free before a Control call is let through
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class AuditUnwritable(WorldError):
@@ -36,8 +39,7 @@ class AuditUnwritable(WorldError):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One line of the audit log. Times in milliseconds, sizes in bytes."""
 
     door: str
@@ -88,6 +90,7 @@ class Audit:
         self._files = files
         self._clock = clock
         self._fd = -1
+        self._room = 0  # so much may be written before the file's size is looked at
         self._torn = False  # the last line is incomplete
         self._lost = 0
         self._bursts: dict[tuple[str, ...], _Burst] = {}
@@ -105,10 +108,11 @@ class Audit:
             return False
         try:
             disk = os.fstatvfs(self._fd)
-            regular = stat.S_ISREG(os.fstat(self._fd).st_mode)
+            if disk.f_bavail * disk.f_frsize >= RESERVE:
+                return True
+            return not stat.S_ISREG(os.fstat(self._fd).st_mode)
         except OSError:
             return False
-        return not regular or disk.f_bavail * disk.f_frsize >= RESERVE
 
     def write(self, entry: Entry) -> None:
         """Append one line."""
@@ -149,8 +153,7 @@ class Audit:
             self._fd = -1
 
     def _append(self, line: dict[str, object]) -> None:
-        data = json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n"
-        if (self._lost and not self._resume()) or not self._put(data):
+        if (self._lost and not self._resume()) or not self._put(_written(line)):
             self._lost += 1
 
     def _resume(self) -> bool:
@@ -161,7 +164,7 @@ class Audit:
             "what": "audit resumed",
             "lost": self._lost,
         }
-        if not self._put(json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n"):
+        if not self._put(_written(line)):
             return False
         self._lost = 0
         return True
@@ -174,7 +177,9 @@ class Audit:
                 data = b"\n" + data
             written = os.write(self._fd, data)
             self._torn = written != len(data)
-            self._rotate()
+            self._room -= written
+            if self._room <= 0:
+                self._rotate()
         except OSError:
             return False
         return not self._torn
@@ -182,7 +187,8 @@ class Audit:
     def _rotate(self) -> None:
         """Start a new file when this one is long enough, and keep the last few."""
         seen = os.fstat(self._fd)
-        if seen.st_size < self._size or not stat.S_ISREG(seen.st_mode):
+        self._room = self._size - seen.st_size
+        if self._room > 0 or not stat.S_ISREG(seen.st_mode):
             return
         for number in range(self._files - 1, 0, -1):
             older = self._path.with_name(f"{self._path.name}.{number}")
@@ -199,8 +205,17 @@ class Audit:
 
 def iso(at: float) -> str:
     """Write a time as ISO 8601, UTC, to the millisecond."""
-    text = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
+    second, milliseconds = divmod(int(at * 1000), 1000)
+    return f"{_second(second)}.{milliseconds:03d}Z"
+
+
+@lru_cache(maxsize=1)
+def _second(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _written(line: dict[str, object]) -> bytes:
+    return _encode(line).encode("ascii") + b"\n"
 
 
 def _open(path: Path) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from umbel.flower.routes import BY_PATH, Api, Route
 from umbel.gate.credentials import Person
 from umbel.gate.head import Head
 from umbel.gate.proof import KEY, NEWEST_S, OLDEST_S, SIGNATURE, TIMESTAMP, Claim, Proofs, age_s
+from umbel.model.role import Role
 
 STRANGER = "stranger"
 NO_ROUTE = "unknown route"
@@ -21,6 +22,7 @@ _SUPEREXEC = {
     "flwr-superexec-body-sha256": re.compile(r"[0-9a-f]{64}"),
     "flwr-superexec-signature": re.compile(r"[0-9a-f]{64}"),
 }
+_REACHES = frozenset((has, needs) for has in Role for needs in Role if has.reaches(needs))
 
 
 class Known(Protocol):
@@ -37,8 +39,7 @@ class Known(Protocol):
         """Find the site with this key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """Whether a request goes on. `why` is for the audit log; a stranger never reads it."""
 
     who: str
@@ -52,8 +53,7 @@ class Decision:
         return self.status == 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Caller:
+class _Caller(NamedTuple):
     """Who is speaking; `why` and `status` say why that is not known."""
 
     who: str = STRANGER
@@ -140,6 +140,6 @@ def _by_role(person: Person, route: Route) -> Decision:
     who = f"user:{person.name}"
     if route.role is None:
         return Decision(who, route.title, 401, "login is not offered")
-    if not person.role.reaches(route.role):
+    if (person.role, route.role) not in _REACHES:
         return Decision(who, route.title, 403, f"needs the role {route.role}")
     return Decision(who, route.title)

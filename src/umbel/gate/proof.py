@@ -6,10 +6,10 @@ import binascii
 import hashlib
 import re
 from base64 import b64decode
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -23,13 +23,13 @@ KEY, TIMESTAMP, SIGNATURE = "flwr-public-key", "flwr-timestamp", "flwr-signature
 OLDEST_S, NEWEST_S = 305.0, -5.0  # as old, and as far ahead, as SuperLink takes
 
 _REMEMBERED = 4096
+_SCHEME = ec.ECDSA(SHA256())
 _PEM = re.compile(
     rb"-----BEGIN PUBLIC KEY-----\n([A-Za-z0-9+/=\n]{1,2048})-----END PUBLIC KEY-----\n?"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """The three headers of a site's call."""
 
     key: str
@@ -41,8 +41,8 @@ class Proofs:
     """Checks claims and remembers what was found true: a signature that held once, holds."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, tuple[str, ec.EllipticCurvePublicKey]] = {}
-        self._true: dict[Claim, None] = {}
+        self._keys: OrderedDict[str, tuple[str, ec.EllipticCurvePublicKey]] = OrderedDict()
+        self._true: OrderedDict[Claim, None] = OrderedDict()
 
     def owner(self, key: str, owner_of: Callable[[str], str | None]) -> str | None:
         """Tell whose the shown key is. A key that nobody owns is neither parsed nor remembered."""
@@ -97,13 +97,13 @@ def _parsed(der: bytes) -> ec.EllipticCurvePublicKey | None:
 def _signed(key: ec.EllipticCurvePublicKey, claim: Claim) -> bool:
     try:
         signature = b64decode(claim.signature, validate=True)
-        key.verify(signature, claim.timestamp.encode("ascii"), ec.ECDSA(SHA256()))
+        key.verify(signature, claim.timestamp.encode("ascii"), _SCHEME)
     except (InvalidSignature, binascii.Error, ValueError):
         return False
     return True
 
 
-def _remember(table: dict[K, V], key: K, value: V) -> None:
+def _remember(table: OrderedDict[K, V], key: K, value: V) -> None:
     if len(table) >= _REMEMBERED:
-        del table[next(iter(table))]
+        table.popitem(last=False)  # a plain dict would look for its first key for ever longer
     table[key] = value

@@ -14,10 +14,9 @@ from umbel.gate.config import Limits
 from umbel.gate.head import END, Head, Malformed, parse
 from umbel.gate.policy import NO_ROUTE, STRANGER, Decision
 from umbel.gate.relay import Exchange, Outcome
-from umbel.gate.upstream import write
+from umbel.gate.upstream import ARENA, write
 
 LINGER_S = 2.0  # so long a client may take to part
-_ARENA = memoryview(bytearray(256 * 1024))  # filled and emptied in one go, so one serves all
 _GONE = 499  # in the audit log: the client left before the answer
 _SLOW = 408
 
@@ -28,6 +27,9 @@ class State(Enum):
     HEAD = auto()  # a request
     EXCHANGE = auto()  # the rest of a body, or an answer
     CLOSED = auto()  # nothing: what still comes in is not read
+
+
+_HEAD, _EXCHANGE = State.HEAD, State.EXCHANGE  # looked up at every piece
 
 
 class House(Protocol):
@@ -61,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, house: House, api: Api, peer: str) -> None:
         self._house = house
         self._api = api
+        self._most = house.limits.body_bytes(api)
         self._transport: asyncio.Transport | None = None
         self._state = State.HEAD
         self._buffer = b""
@@ -87,20 +90,18 @@ class Connection(asyncio.BufferedProtocol):
         self._house.leaves(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        return _ARENA
+        return ARENA
 
     def buffer_updated(self, nbytes: int) -> None:
-        data = bytes(_ARENA[:nbytes])
-        match self._state:
-            case State.HEAD:
-                if not self._buffer:
-                    self._expect(self._house.limits.header_seconds)
-                self._buffer += data
-                self._look_for_head()
-            case State.EXCHANGE:
-                self._pass_body(data)
-            case State.CLOSED:
-                pass  # nobody wants it
+        data = bytes(ARENA[:nbytes])
+        if self._state is _EXCHANGE:
+            self._pass_body(data)
+        elif self._state is _HEAD:
+            if not self._buffer:
+                self._expect(self._house.limits.header_seconds)
+            self._buffer += data
+            self._look_for_head()
+        # else nobody wants it
 
     def pause_writing(self) -> None:
         if self._exchange is not None:
@@ -204,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
         self._decision = decision
         self._keeps = head.keeps
         self._body_left = head.length
-        if decision.allowed and head.length > self._house.limits.body_bytes(self._api):
+        if decision.allowed and head.length > self._most:
             self._refuse(Decision(decision.who, decision.what, 413, "body too large"))
         elif decision.allowed:
             self._begin(head, decision)
@@ -212,15 +213,16 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(decision)
 
     def _begin(self, head: Head, decision: Decision) -> None:
-        self._state = State.EXCHANGE
+        self._state = _EXCHANGE
         self._exchange = self._house.exchange(self, head, decision)
         received, self._buffer = self._buffer, b""
         if head.continues and not received and head.length:
             self.send([CONTINUE])
         if received:
             self._pass_body(received)
+        else:
+            self._rearm()
         self._exchange.start()
-        self._rearm()
 
     def _pass_body(self, data: bytes) -> None:
         """Pass what belongs to the body; what follows is the next request, and waits."""
@@ -234,7 +236,7 @@ class Connection(asyncio.BufferedProtocol):
             self.hold()
 
     def _next(self) -> None:
-        self._state = State.HEAD
+        self._state = _HEAD
         self._rearm()
         if self._transport is not None:
             self._transport.resume_reading()
@@ -265,9 +267,9 @@ class Connection(asyncio.BufferedProtocol):
     def _rearm(self) -> None:
         """Set the time that the client has for what is awaited of it now."""
         limits = self._house.limits
-        if self._state is State.HEAD:
+        if self._state is _HEAD:
             self._expect(limits.header_seconds if self._buffer else limits.idle_seconds)
-        elif self._state is State.EXCHANGE:
+        elif self._state is _EXCHANGE:
             self.deadline = None
             if self._body_left:
                 self._expect(limits.body_idle_seconds)

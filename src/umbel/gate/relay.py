@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from umbel.gate.answers import answer, status_line
 from umbel.gate.head import Head
@@ -29,8 +28,7 @@ _OURS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How an exchange ended. `keeps` says what the client was told about the connection."""
 
     status: int

@@ -284,6 +284,10 @@ class Gate:
         line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) * 1024
 
+    def open_files(self) -> int:
+        """How many descriptors it holds."""
+        return sum(1 for _ in Path(f"/proc/{self.process.pid}/fd").iterdir())
+
     def hang_up(self) -> None:
         """Close what the test left open."""
         for client in self.clients:
