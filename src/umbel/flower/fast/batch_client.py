@@ -237,6 +237,8 @@ def _push_small(
 
 def together(calls: Sequence[Callable[[], Any]]) -> list[Any]:
     """Make calls of one kind as one request; gives their results, in order."""
+    if not guard.open_to(Way.BATCH):  # nobody listens: to learn from a call would be to make it
+        return [call() for call in calls]
     results: list[Any] = []
     for start in range(0, len(calls), BATCH_PARTS):
         some = calls[start : start + BATCH_PARTS]

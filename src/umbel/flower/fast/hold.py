@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -16,10 +17,13 @@ from umbel.flower.fast.asgi import Answer, App, Receive, Scope, Send, ask, read_
 from umbel.flower.fast.bells import Bells
 
 HOLD_S = 25.0  # Flower's clients wait 30 s for an answer
+LONG_HOLD_S = 110.0  # ours wait longer when they say so; a signed time lasts 300 s
+PATIENT = b"umbel-patient"
 LOOK_ANYWAY_S = 2.0  # SuperLink finds out that a node is gone only when it is asked
 NOT_YET = b"\x08\x01"  # PullObjectResponse: found, not available
 OK = 200
 
+Asks = Callable[[], Awaitable[Answer]]
 _Held = Callable[[Scope, bytes], Awaitable[Answer]]
 
 
@@ -82,10 +86,10 @@ class Hold:
             return await ask(self._app, scope, body)
 
     async def _until(
-        self, bells: Iterable[str], asks: Callable[[], Awaitable[Answer]], nothing: bytes
+        self, bells: Iterable[str], asks: Asks, nothing: bytes, hold_s: float
     ) -> Answer:
         """Ask until the answer is not `nothing`, or the time is up."""
-        ends_at = asyncio.get_running_loop().time() + self._hold_s
+        ends_at = asyncio.get_running_loop().time() + hold_s
         with self._bells.listen(bells) as ear:
             while True:
                 answer = await asks()
@@ -97,12 +101,15 @@ class Hold:
     async def _node_pull(self, scope: Scope, body: bytes) -> Answer:
         request = self._fleet.PullMessagesRequest.FromString(body)
         bells = [node_bell(request.node.node_id)]
-        return await self._until(bells, lambda: ask(self._app, scope, body), b"")
+        patient = any(name == PATIENT for name, _ in scope["headers"])
+        hold_s = max(self._hold_s, LONG_HOLD_S) if patient else self._hold_s
+        return await self._until(bells, partial(ask, self._app, scope, body), b"", hold_s)
 
     async def _object_pull(self, scope: Scope, body: bytes) -> Answer:
         request = self._message.PullObjectRequest.FromString(body)
         bells = [object_bell(request.object_id)]
-        return await self._until(bells, lambda: ask(self._app, scope, body), NOT_YET)
+        asks = partial(ask, self._app, scope, body)
+        return await self._until(bells, asks, NOT_YET, self._hold_s)
 
     async def _reply_pull(self, scope: Scope, body: bytes) -> Answer:
         """Hold until every id is answered; what was claimed meanwhile is given with the rest."""
