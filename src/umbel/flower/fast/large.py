@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,15 @@ _PUT = (
     "WHERE object_id = ? AND is_available = 0 RETURNING object_id"
 )
 _MARKS = "SELECT content FROM objects WHERE length(content) < 200 AND content >= ? AND content < ?"
-_MARK_OF = f"{_MARKS} AND object_id = ?"
+_MARKS_BELOW = (
+    "WITH RECURSIVE below(id) AS (VALUES (?) UNION"
+    " SELECT child_id FROM object_children JOIN below ON parent_id = id) "
+    "SELECT object_id, content FROM objects JOIN below ON object_id = id "
+    "WHERE length(content) < 200 AND content >= ? AND content < ?"
+)
 _ROW = "SELECT 1 FROM objects WHERE object_id = ?"
+
+_inner: ContextVar[bool] = ContextVar("inner", default=False)  # Flower deletes step by step
 
 
 def install() -> None:
@@ -41,7 +49,12 @@ def install() -> None:
 
 def folder_of(store: Any) -> Path | None:
     """Say where this store's files are; None for one that is in memory."""
-    database = import_module("sqlalchemy").make_url(store.database_url).database
+    return _folder_of(store.database_url)
+
+
+@functools.cache
+def _folder_of(url: str) -> Path | None:
+    database = import_module("sqlalchemy").make_url(url).database
     return Path(f"{database}.objects") if database not in (None, "", ":memory:") else None
 
 
@@ -91,12 +104,20 @@ def _getting(stock: Any) -> Any:
 def _deleting(stock: Any) -> Any:
     @functools.wraps(stock)
     def delete(self: Any, object_id: str) -> None:
+        folder = folder_of(self)
+        if _inner.get() or folder is None:
+            stock(self, object_id)  # the outermost call looks after the files
+            return
         with self.session() as session:
-            marks = session.run(_MARK_OF, (*_range(), object_id))
-            stock(self, object_id)
-            folder = folder_of(self)
-            if marks and folder is not None and not session.run(_ROW, (object_id,)):
-                _unlink_after_commit(session, [folder / _parsed(marks[0][0])[1]])
+            marks = session.run(_MARKS_BELOW, (object_id, *_range()))
+            token = _inner.set(True)
+            try:
+                stock(self, object_id)
+            finally:
+                _inner.reset(token)
+            gone = [folder / _parsed(m)[1] for i, m in marks if not session.run(_ROW, (i,))]
+            if gone:
+                _unlink_after_commit(session, gone)
 
     return delete
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, Self
 
 from umbel.flower.fast import statements
 from umbel.flower.fast.statements import (
@@ -116,15 +116,18 @@ def _relight(module: ModuleType, owner: Any, names: Sequence[str]) -> None:
 
 def session_of_both_kinds(stock: Any) -> Any:
     """Let sessions take statements of both kinds."""
+    open_sessions: Any = import_module("flwr.supercore.sql_mixin")._current_sessions  # noqa: SLF001
 
     @contextmanager
-    @functools.wraps(stock)
-    def session(self: Any) -> Iterator[Both]:
+    def outermost(self: Any) -> Iterator[Both]:
         with stock(self) as inner:
-            both = inner.info.get(Both)
-            if both is None:
-                both = inner.info[Both] = Both(inner)
-            yield both
+            inner.info[Both] = Both(inner)
+            yield inner.info[Both]
+
+    @functools.wraps(stock)
+    def session(self: Any) -> Any:
+        inner = (open_sessions.get() or {}).get(self._session_scope)
+        return outermost(self) if inner is None else inner.info[Both]
 
     return session
 
@@ -172,6 +175,13 @@ class Both:
     def __init__(self, session: Any) -> None:
         self.session = session
         self._connection: sqlite3.Connection | None = None
+
+    def __enter__(self) -> Self:
+        """Go on in a transaction that is open: who opened it ends it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave it open."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.session, name)
