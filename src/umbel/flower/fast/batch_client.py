@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from umbel.flower.fast import guard, parts
+from umbel.flower.fast import guard, parts, streams
 from umbel.flower.fast.guard import Way
 
 SMALL_BYTES = 256 << 10
@@ -48,6 +48,8 @@ _no_batches: set[int] = set()  # clients whose server knows none
 
 def install() -> None:
     """Let every client of this process send objects in batches."""
+    if guard.open_to(Way.STREAMS):
+        streams.install()
     if not guard.open_to(Way.BATCH):
         return
     client: Any = import_module("flwr.supercore.protobuf.client").ProtobufClient

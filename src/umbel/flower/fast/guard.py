@@ -51,6 +51,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "flwr.supercore.sql_mixin": ("871b74395cd7be08",),
     "flwr.supercore.state.schema.corestate_models": ("07837225835cc1eb", "3a53f02ca8a2189a"),
     "flwr.supercore.state.schema.types": ("bcf639d2a9e2d098", "42a663a21cdb4779"),
+    "httpcore._backends.sync": ("6e113877d88af549",),
     "uvicorn.server": ("7d7937fff1c17f58",),
     "flwr.supercore.error.http": ("9f6babdb38974e35",),
 }
@@ -65,6 +66,7 @@ class Way(StrEnum):
     NAPS_GRID = "a ServerApp that waits for events"
     LIGHT = "statements straight to SQLite"
     SHORTCUT = "hot routes past the web stack"
+    STREAMS = "large bodies in large pieces"
     TICKS = "web servers that sleep when idle"
     SIGNATURES = "signatures once a second"
     BATCH = "objects in batches"
@@ -125,6 +127,7 @@ TOUCHED: dict[Way, tuple[str, ...]] = {
     Way.NAPS_GRID: ("flwr.superlink.grid.http_grid",),
     Way.LIGHT: _SQL,
     Way.SHORTCUT: _ROUTES,
+    Way.STREAMS: ("httpcore._backends.sync",),
     Way.TICKS: ("uvicorn.server",),
     Way.SIGNATURES: (
         "flwr.superlink.routers.fleet.node_auth",
