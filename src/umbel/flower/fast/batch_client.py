@@ -124,6 +124,7 @@ def _exchange(calls: Sequence[_Call]) -> list[tuple[int, bytes]] | None:
     if answer is None:
         _no_batches.add(id(client))
         return None
+    guard.took(Way.BATCH)
     rows = parts.unpack(answer)
     if len(rows) != len(calls):
         raise parts.Malformed("another number of answers than of requests")

@@ -40,6 +40,11 @@ _FORGET = (
     "DELETE FROM message_res WHERE message_id = :id",
 )
 
+_THERE = """
+    SELECT 1 FROM objects JOIN run_objects USING (object_id)
+    WHERE object_id = :id AND run_id = :run AND is_available = 1
+"""
+
 _pulling: ContextVar[bool] = ContextVar("pulling", default=False)
 _given_again: Counter[str] = Counter()
 
@@ -50,6 +55,7 @@ def install() -> None:
     state.get_message_ins = _giving_back_ins(state.get_message_ins)
     state.get_message_res = _giving_back_res(state.get_message_res)
     state.delete_messages = _later(state.delete_messages)
+    state.store_object = _there_already(state.store_object)
     handlers: Any = import_module("flwr.superlink.servicer.runtime.runtime_handlers")
     handlers.pull_messages = _keeping(handlers.pull_messages)
     handlers.confirm_message_received = _forgetting(handlers.confirm_message_received)
@@ -89,6 +95,22 @@ def _giving_back_res(stock: Any) -> Any:
             return stock(self, message_ids, run_id)
 
     return get_message_res
+
+
+def _there_already(stock: Any) -> Any:
+    """Take an object that is pushed again for stored: the answer to its first push was lost."""
+    signed: Any = import_module("flwr.supercore.utils").uint64_to_int64
+
+    @functools.wraps(stock)
+    def store_object(
+        self: Any, run_id: int, session_id: str, object_id: str, object_content: bytes
+    ) -> bool:
+        if stock(self, run_id, session_id, object_id, object_content):
+            return True
+        with self.session() as session:
+            return bool(_run(session, _THERE, id=object_id, run=signed(run_id)))
+
+    return store_object
 
 
 def _keeping(stock: Any) -> Any:

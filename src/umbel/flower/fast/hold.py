@@ -13,8 +13,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from umbel.flower.fast import guard
 from umbel.flower.fast.asgi import Answer, App, Receive, Scope, Send, ask, read_body
 from umbel.flower.fast.bells import Bells
+from umbel.flower.fast.guard import Way
 
 HOLD_S = 25.0  # Flower's clients wait 30 s for an answer
 LONG_HOLD_S = 110.0  # ours wait longer when they say so; a signed time lasts 300 s
@@ -45,8 +47,11 @@ def object_bell(object_id: str) -> str:
 class Hold:
     """The layer. `prefixes` tell which of Flower's APIs the app serves."""
 
-    def __init__(self, app: App, bells: Bells, hold_s: float = HOLD_S) -> None:
+    def __init__(
+        self, app: App, bells: Bells, hold_s: float = HOLD_S, way: Way = Way.HOLD_LINK
+    ) -> None:
         self._app = app
+        self._way = way
         self._bells = bells
         self._hold_s = hold_s
         self._fleet: Any = import_module("flwr.proto.fleet_pb2")
@@ -66,6 +71,7 @@ class Hold:
         if held is None:
             await self._app(scope, receive, send)
             return
+        guard.took(self._way)
         body = await read_body(receive)
         if body is None:
             return

@@ -14,7 +14,7 @@ from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, Self
 
-from umbel.flower.fast import statements
+from umbel.flower.fast import guard, statements
 from umbel.flower.fast.statements import (
     Args,
     Column,
@@ -188,6 +188,7 @@ class Both:
 
     def run(self, sql: str, args: Args | Mapping[str, Any] = ()) -> list[Any]:
         """Run plain SQL."""
+        guard.took(guard.Way.LIGHT)
         session = self.session
         session.flush()  # what SQLAlchemy has not written yet
         if self._connection is None:

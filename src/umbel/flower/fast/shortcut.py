@@ -19,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from umbel.flower.fast import memo
+from umbel.flower.fast import guard, memo
 from umbel.flower.fast.asgi import App, Receive, Scope, Send, read_body
 from umbel.flower.fast.bells import Bells
 
@@ -154,6 +154,7 @@ class Shortcut:
 
     def serve(self, scope: Scope, path: str, body: bytes) -> bytes:
         """Check and handle one request, in this thread; gives the serialized answer."""
+        guard.took(guard.Way.SHORTCUT)
         request = Request({**scope, "path": path, "app": self._app, "state": {}})
         message = self._middleware._parse_request(body, self._types["POST", path])  # noqa: SLF001
         request.state.protobuf_request = message

@@ -12,6 +12,8 @@ import ssl
 from importlib import import_module
 from typing import Any
 
+from umbel.flower.fast import guard
+
 RECORD_BYTES = 16 << 10  # a full one says that more follows
 LARGE_BYTES = 64 << 10
 PIECE_BYTES = 1 << 20
@@ -38,6 +40,7 @@ def _taking_along(stock: Any) -> Any:
         first: bytes = stock(self, max_bytes, timeout)
         if len(first) != RECORD_BYTES or not isinstance(self._sock, ssl.SSLSocket):
             return first
+        guard.took(guard.Way.STREAMS)
         pieces, size = [first], len(first)
         self._sock.settimeout(0)
         while size < PIECE_BYTES:

@@ -10,6 +10,8 @@ import contextlib
 from importlib import import_module
 from typing import Any
 
+from umbel.flower.fast import guard
+
 TICK_S = 10.0  # the date in answers is at most so old
 
 _WAKE = "_umbel_wake"
@@ -30,6 +32,7 @@ class _Told:
 
 
 async def _main_loop(server: Any) -> None:
+    guard.took(guard.Way.TICKS)
     wake = asyncio.Event()
     vars(server)[_WAKE] = (asyncio.get_running_loop(), wake)
     while not await server.on_tick(0):
