@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,9 +17,11 @@ EXAMPLES = """Examples:
 
   umbel doctor                 what is wrong, and what to do about it
   umbel doctor -o wide         also what follows from it
+  umbel doctor --canary        also run an app with a known result, in a federation of its own
   umbel doctor -o json | jq '.[] | select(.severity == "problem")'
 
-Changes nothing, and needs nothing to run. Exit status: 0 no problem was found, 1 there is one.
+Changes nothing, and needs nothing to run. A canary that dies switches the fast ways off, until one
+lives. Exit status: 0 no problem was found, 1 there is one.
 """
 STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "problem": "bold red"}
 
@@ -29,12 +31,17 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=EXAMPLES)(doctor)
 
 
-def doctor(output: AsOutput = Output.TEXT) -> None:
+def doctor(
+    output: AsOutput = Output.TEXT,
+    canary: Annotated[
+        bool, typer.Option("--canary", help="Also run an app whose result is known; takes seconds.")
+    ] = False,
+) -> None:
     """Look for what is wrong on this machine; each finding says what to do."""
     with readable_errors():
         from umbel.diagnosis.finding import causes, has_problem
 
-        findings = _look()
+        findings = _look(canary=canary)
         told = causes(findings)
         if output in (Output.JSON, Output.YAML):
             show_data([finding.as_data() for finding in told], output)
@@ -49,12 +56,28 @@ def causes_and_all(told: Sequence[Finding], findings: Sequence[Finding]) -> list
     return [*told, *(finding for finding in findings if finding not in told)]
 
 
-def _look() -> tuple[Finding, ...]:
+def _look(*, canary: bool) -> tuple[Finding, ...]:
     out = console(stderr=True)
     if not out.is_terminal:
-        return _judged()
-    with out.status("looking around; Flower takes a moment to load"):
-        return _judged()
+        return _judged() + (_flown() if canary else ())
+    with out.status("looking around; Flower takes a moment to load") as status:
+        found = _judged()
+        if canary:
+            status.update("flying a canary: a federation for a few seconds")
+            found += _flown()
+        return found
+
+
+def _flown() -> tuple[Finding, ...]:
+    from umbel.diagnosis import canary
+    from umbel.diagnosis.finding import has_problem
+    from umbel.flower.fast import guard
+
+    flight = canary.fly()
+    found = tuple(canary.judge(flight))
+    if flight.flew:
+        guard.note_verdict(lived=not has_problem(found))
+    return found
 
 
 def _judged() -> tuple[Finding, ...]:

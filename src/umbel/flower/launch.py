@@ -10,12 +10,25 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from umbel.flower.fast import batch_client, claims, guard, light, memo, ringing
+from umbel.flower.fast import (
+    batch_client,
+    claims,
+    guard,
+    large,
+    light,
+    memo,
+    pages,
+    patience,
+    ringing,
+    signatures,
+    ticks,
+)
 from umbel.flower.fast.batch import Batch
 from umbel.flower.fast.bells import Bells
 from umbel.flower.fast.guard import Way
 from umbel.flower.fast.hold import Hold
 from umbel.flower.fast.naps import Naps
+from umbel.flower.fast.order import InOrder
 from umbel.flower.fast.poke import Poker
 from umbel.flower.fast.shortcut import Shortcut, is_plain
 from umbel.flower.tasks import plain_logs as plain_logs  # noqa: PLC0414  # also found here
@@ -58,9 +71,15 @@ def preload(modules: Iterable[str]) -> Iterator[None]:
 def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
     """Run a SuperLink that listens on a Unix socket and on no port, and wakes its executor."""
     module: Any = import_module("flwr.superlink.cli.flower_superlink")
+    pages.keep()
     bells = Bells()
     if guard.open_to(Way.LIGHT):
         light.install()
+        large.install()
+    if guard.open_to(Way.TICKS):
+        ticks.install()
+    if guard.open_to(Way.SIGNATURES):
+        signatures.remember_verified()
     if guard.open_to(Way.HOLD_LINK):
         ringing.superlink(bells, Poker(wake))
         claims.install()
@@ -74,6 +93,7 @@ def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
 def supernode(argv: Sequence[str], wake: Path, ready: Path) -> None:
     """Run a SuperNode that wakes its executor, and notes its process id when it is connected."""
     module = import_module("flwr.supernode.cli.flower_supernode")
+    pages.keep()
     bells, changed = Bells(), threading.Event()
     ringing.connected(lambda: ready.write_text(str(os.getpid())))
     if guard.open_to(Way.HOLD_NODE):
@@ -83,7 +103,13 @@ def supernode(argv: Sequence[str], wake: Path, ready: Path) -> None:
         served.create_app = lambda **settings: layered(stock(**settings), bells, "SuperNode")
     if guard.open_to(Way.NAPS_NODE):
         loop: Any = import_module("flwr.supernode.start_client_internal")
-        loop.time = Naps(changed, long_s=3)
+        loop.time = Naps(changed, 3, Way.NAPS_NODE)
+    if guard.open_to(Way.TICKS):
+        ticks.install()
+    if guard.open_to(Way.SIGNATURES):
+        signatures.sign_once_a_second()
+    if guard.open_to(Way.BATCH):
+        patience.install()
     batch_client.install()
     sys.argv = list(argv)
     plain_logs()
@@ -95,9 +121,12 @@ def layered(app: Any, bells: Bells, component: str) -> Any:
     way = Way.HOLD_LINK if component == "SuperLink" else Way.HOLD_NODE
     if not guard.open_to(way):
         return app
+    served = app
     if guard.open_to(Way.SHORTCUT) and is_plain(app):
         app = Batch(Shortcut(app, bells, component), bells)
-    return Hold(app, bells)
+    if component == "SuperNode" and guard.open_to(Way.ORDER):
+        app = InOrder(app, served, bells)
+    return Hold(app, bells, way=way)
 
 
 class _UnixUvicorn:

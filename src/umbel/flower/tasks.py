@@ -8,6 +8,7 @@ import io
 import logging
 import tempfile
 import threading
+import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ SERVER_APP = "flwr-serverapp"
 CLIENT_APP = "flwr-clientapp"
 _FIRST_HEARTBEAT_S = 10.0  # a running task may be silent for a minute
 _SERVER_ERROR = 500
+_PAUSES_S = (0.05, 0.2, 0.5, 1.0, 1.0)
 _MODULES = (
     "flwr.supernode.runtime.run_clientapp",
     "flwr.superlink.runtime.run_serverapp",
@@ -122,12 +124,22 @@ class TaskDesk:
         self._client._interceptors = (self._version, token)  # noqa: SLF001  # keeps the connection
         return self._client
 
+    def _patiently(self, call: Callable[[], Any]) -> Any:
+        """Ask again while nobody listens: a gate that was killed is back in a second."""
+        for pause_s in _PAUSES_S:
+            try:
+                return call()
+            except self._httpx.TransportError:
+                time.sleep(pause_s)
+        return call()
+
     def pull_input(self, task: Task) -> TaskInput:
         """Fetch the task's input; from then on the task counts as running."""
         try:
-            answer = self._as(task).PullTaskInput(self._proto.PullTaskInputRequest())
+            request = self._proto.PullTaskInputRequest()
+            answer = self._patiently(lambda: self._as(task).PullTaskInput(request))
         except (self._httpx.TransportError, self._httpx.HTTPStatusError) as error:
-            raise Refused(f"its input was refused: {error}") from error
+            raise Refused(f"did not get its input: {error}") from error
         fab = answer.fab
         return TaskInput(answer.SerializeToString(), str(fab.hash_str), bytes(fab.content))
 
@@ -145,7 +157,7 @@ class TaskDesk:
         """Say in the name of a dead task that it failed; False when nobody hears it."""
         output = self._proto.PushTaskOutputRequest(sub_status="failed", details=cause)
         try:
-            self._as(task).PushTaskOutput(output)
+            self._patiently(lambda: self._as(task).PushTaskOutput(output))
         except (self._httpx.TransportError, self._httpx.HTTPStatusError):
             return False
         return True
@@ -193,7 +205,7 @@ def run_server_task(address: str, ca: bytes, task: Task, given: Given) -> None:
     logger.mirror_output_to_queue(queue)
     if guard.open_to(Way.NAPS_GRID):
         grid: Any = import_module("flwr.superlink.grid.http_grid")
-        grid.time = Naps(threading.Event(), long_s=3)
+        grid.time = Naps(threading.Event(), 3, Way.NAPS_GRID)
     module: Any = import_module("flwr.superlink.runtime.run_serverapp")
     _hand_over(module, given)
     if given.memory:

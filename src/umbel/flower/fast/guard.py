@@ -66,6 +66,7 @@ class Way(StrEnum):
     HOLD_NODE = "held answers of the SuperNode"
     NAPS_NODE = "a SuperNode that waits for events"
     NAPS_GRID = "a ServerApp that waits for events"
+    ORDER = "tasks of a run one after the other"
     LIGHT = "statements straight to SQLite"
     SHORTCUT = "hot routes past the web stack"
     STREAMS = "large bodies in large pieces"
@@ -127,6 +128,7 @@ TOUCHED: dict[Way, tuple[str, ...]] = {
     Way.HOLD_NODE: _NODE,
     Way.NAPS_NODE: ("flwr.supernode.start_client_internal", *_NODE),
     Way.NAPS_GRID: ("flwr.superlink.grid.http_grid",),
+    Way.ORDER: (*_NODE, "flwr.supercore.routers.runtime.router"),
     Way.LIGHT: _SQL,
     Way.SHORTCUT: _ROUTES,
     Way.STREAMS: ("httpcore._backends.sync",),
@@ -167,6 +169,40 @@ def moved(way: Way) -> tuple[str, ...]:
     return tuple(name for name in TOUCHED[way] if source_hash(name) not in KNOWN[name])
 
 
+def unmoved(way: Way) -> bool:
+    """Whether Flower is as this way expects it."""
+    return not moved(way)
+
+
+def verdict_path() -> Path:
+    """Say where a canary that died is noted, for all homes of this user."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "umbel" / "dead-canary"
+
+
+def note_verdict(*, lived: bool) -> None:
+    """Remember how the canary fared with these sources of Flower."""
+    path = verdict_path()
+    if lived:
+        path.unlink(missing_ok=True)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_sources())
+
+
+@cache
+def distrusted() -> bool:
+    """Whether a canary died with these sources of Flower."""
+    try:
+        return verdict_path().read_text() == _sources()
+    except OSError:
+        return False
+
+
+def _sources() -> str:
+    return hashlib.sha256("".join(map(source_hash, sorted(KNOWN))).encode()).hexdigest()
+
+
 def open_to(way: Way) -> bool:
     """Whether this way may be taken."""
-    return not moved(way)
+    return unmoved(way) and not distrusted()

@@ -1,0 +1,5 @@
+"""Lets `python -m umbel` be the command."""
+
+from umbel.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""Five rounds whose result is known."""
