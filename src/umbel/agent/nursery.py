@@ -25,10 +25,10 @@ from umbel import __version__
 from umbel.agent import processes
 from umbel.agent.errands import ERRANDS
 from umbel.errors import UmbelError
-from umbel.exec.parent import Parent
+from umbel.exec.dispatcher import Dispatcher
 from umbel.exec.settings import from_json
 from umbel.flower import launch
-from umbel.sockets import private_listener
+from umbel.sockets import is_answered, private_listener
 
 _REQUEST_LIMIT = 1 << 20
 _DONE = object()
@@ -43,6 +43,7 @@ class Nursery:
         self._loading: Iterator[None] | None = loading
         self._units: dict[int, Path] = {}  # process id: where to note how it ended
         self._errands: set[int] = set()
+        self._parents: set[int] = set()  # of tasks, in environments of apps
         self._daemon: tuple[int, list[str]] | None = None  # pidfd, command that starts it again
         self._restarts: list[float] = []
         self._stopping = False
@@ -85,6 +86,9 @@ class Nursery:
         match order.get("op"):
             case "spawn":
                 _write(connection, self._spawn(order))
+            case "parent":
+                self._start_parent(order)
+                _write(connection, {})
             case "errand":
                 self._send_on_errand(connection, order)
             case "watch":
@@ -118,6 +122,27 @@ class Nursery:
         self._units[pid] = Path(order["exit"])
         process = processes.identify(pid)
         return {"pid": pid, "started": process.started if process else 0}
+
+    def _start_parent(self, order: Mapping[str, Any]) -> None:
+        """Start the parent of an app's tasks, unless one answers; it inherits its socket."""
+        path = Path(order["socket"])
+        if is_answered(path):
+            return
+        argv = list(order["argv"])
+        write = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with private_listener(path) as listener:
+            files = [
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(order["log"]), write, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+                (os.POSIX_SPAWN_DUP2, listener.fileno(), 3),
+            ]
+            try:
+                pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=files, setsid=True)
+            except OSError:
+                path.unlink(missing_ok=True)
+                raise
+        self._parents.add(pid)
 
     def _become(self, order: Mapping[str, Any]) -> NoReturn:
         code: Any = 1
@@ -176,11 +201,14 @@ class Nursery:
             if note is not None:
                 with contextlib.suppress(OSError):
                     note.write_text(f"{pid} {os.waitstatus_to_exitcode(status)}\n")
+            if note is not None or pid in self._parents:
+                self._parents.discard(pid)
                 self._end_orphans()
 
     def _end_orphans(self) -> None:
         """A child that is neither unit nor errand lost its unit: it goes too."""
-        for pid in processes.children_of(os.getpid()) - self._units.keys() - self._errands:
+        known = self._units.keys() | self._errands | self._parents
+        for pid in processes.children_of(os.getpid()) - known:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -207,7 +235,7 @@ def run_unit(kind: str, settings: Mapping[str, Any]) -> None:
             launch.supernode(settings["argv"], Path(settings["wake"]), Path(settings["ready"]))
         case "exec":
             processes.become_subreaper()
-            Parent(from_json(settings)).run()
+            Dispatcher(from_json(settings)).run()
         case "program":
             argv = list(settings["argv"])
             os.execv(argv[0], argv)  # noqa: S606  # a list, no shell

@@ -55,6 +55,7 @@ class Follower:
         self._raised: list[dict[str, Any]] = []
         self._failed: dict[str, str] = {}
         self._died: dict[str, str] = {}  # says more than the error that others make of it
+        self._building = False
         self._began_s = time.monotonic()
 
     def watch(self) -> dict[str, Any]:
@@ -85,6 +86,8 @@ class Follower:
         return [event for event in self._rounds if event.round > 0]
 
     def _headline(self, last: dict[str, Any]) -> str:
+        if self._building:
+            return "building the app's environment"
         if not self._rounds:
             return f"{last.get('status', 'pending')}: waiting for the first round"
         event = self._rounds[-1]
@@ -105,7 +108,18 @@ class Follower:
                 self._raised.append(item)
             case "task-died":
                 self._died[item["site"]] = f"the task's process {item['cause']}"
+            case "environment-building" | "environment-ready" | "environment-failed":
+                self._environment(item, tell)
         return last
+
+    def _environment(self, item: dict[str, Any], tell: Any) -> None:
+        """Say what the wait before the first round is for."""
+        was, self._building = self._building, item["kind"] == "environment-building"
+        if item["kind"] == "environment-failed":
+            if item["site"] != "hub":  # the hub's failure is the run's, and told with it
+                self._died[item["site"]] = environment_line(item)
+        elif was != self._building and not self._quiet:
+            tell(environment_line(item))
 
     def _round(self, item: dict[str, Any], tell: Any) -> None:
         import json
@@ -165,6 +179,17 @@ class Follower:
         if status == 0 and self._numbered() and not answered and (self._failed or self._died):
             return 1
         return status
+
+
+def environment_line(item: dict[str, Any]) -> str:
+    """Tell in one line what becomes of the app's environment."""
+    match item["kind"]:
+        case "environment-building":
+            listed = printable(", ".join(item["dependencies"])) or "Flower alone"
+            return f"building the app's environment: {listed}"
+        case "environment-ready":
+            return f"the environment is ready after {item['seconds']:.1f} s; it is kept"
+    return f"the app's environment cannot be built: {printable(item['reason'])}"
 
 
 def round_line(event: RoundEnded, planned: int | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from umbel.diagnosis import federations, flower, home, keepers, leftovers, machine
+from umbel.diagnosis import federations, flower, home, keepers, leftovers, machine, parents
 from umbel.diagnosis.facts import Facts
 from umbel.diagnosis.finding import Finding
 
@@ -34,6 +34,7 @@ CHECKS: tuple[Callable[[Facts], Iterable[Finding]], ...] = (
     leftovers.processes,
     leftovers.sockets,
     leftovers.runs,
+    parents.forking,
 )
 
 

@@ -235,6 +235,14 @@ class OldRuns:
 
 
 @dataclass(frozen=True, slots=True)
+class UnsafeParent:
+    """A parent of tasks that cannot fork: each task gets a fresh process instead."""
+
+    environment: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Everything at once."""
 
@@ -251,3 +259,4 @@ class Facts:
     left: tuple[LeftProcess, ...] = ()
     starting: bool = False  # a process of this home has just begun, and does not answer yet
     old_runs: tuple[OldRuns, ...] = ()
+    unsafe: tuple[UnsafeParent, ...] = ()

@@ -54,6 +54,8 @@ spec:
   runtime:
     exec: warm                     # warm: tasks start in milliseconds; fresh: a new process each
     # taskTimeoutSeconds: 3600
+    # resources: {{cpu: 1, memory: 4294967296}}   # of one task; no limit unless said
+    # wheels: /srv/wheels          # apps' dependencies come from this folder alone
 
   # Who may use it, besides you: viewer looks, operator runs apps, admin changes.
   # security:

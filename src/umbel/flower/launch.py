@@ -21,6 +21,7 @@ from umbel.flower.fast import (
     patience,
     ringing,
     signatures,
+    silence,
     ticks,
 )
 from umbel.flower.fast.batch import Batch
@@ -72,6 +73,7 @@ def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
     """Run a SuperLink that listens on a Unix socket and on no port, and wakes its executor."""
     module: Any = import_module("flwr.superlink.cli.flower_superlink")
     pages.keep()
+    silence.install()
     bells = Bells()
     if guard.open_to(Way.LIGHT):
         light.install()
@@ -94,6 +96,7 @@ def supernode(argv: Sequence[str], wake: Path, ready: Path) -> None:
     """Run a SuperNode that wakes its executor, and notes its process id when it is connected."""
     module = import_module("flwr.supernode.cli.flower_supernode")
     pages.keep()
+    silence.install()
     bells, changed = Bells(), threading.Event()
     ringing.connected(lambda: ready.write_text(str(os.getpid())))
     if guard.open_to(Way.HOLD_NODE):

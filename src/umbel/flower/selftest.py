@@ -104,7 +104,18 @@ USES: tuple[Use, ...] = (
         "RuntimeHttpClient.from_server_address",
         ("server_address", "insecure", "root_certificates", "interceptors"),
     ),
-    Use("flwr.supercore.runtime", "RuntimeHttpClient.AcquireTask"),
+    *(
+        Use("flwr.supercore.runtime", f"RuntimeHttpClient.{call}")
+        for call in ("AcquireTask", "PullTaskInput", "PushTaskOutput", "SendTaskHeartbeat")
+    ),
+    *(
+        Use(f"flwr.{module}", name)
+        for module in ("supernode.runtime.run_clientapp", "superlink.runtime.run_serverapp")
+        for name in ("install_from_fab", "HeartbeatSender._run")
+    ),
+    Use("flwr.supernode.runtime.run_clientapp", "get_load_client_app_fn"),
+    Use("flwr.superlink.runtime.run_serverapp", "run_"),
+    Use("flwr.supercore.interceptors", "RuntimeTokenHttpInterceptor", ("token",)),
     Use(
         "flwr.supercore.interceptors",
         "SuperExecAuthHttpInterceptor",

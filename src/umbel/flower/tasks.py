@@ -6,6 +6,7 @@ import contextlib
 import functools
 import io
 import logging
+import ssl
 import tempfile
 import threading
 import time
@@ -16,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from umbel.flower.fast import batch_client, guard
+from umbel.flower.fast import batch_client, guard, pages, silence
 from umbel.flower.fast.guard import Way
 from umbel.flower.fast.naps import Naps
 
@@ -36,6 +37,7 @@ _MODULES = (
     "h11",
     "umbel.flower.instruments",
 )
+_premade: dict[bytes, Any] = {}  # clients by the CA that they trust
 _ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})
 
 
@@ -179,7 +181,39 @@ def prepare() -> None:
         import_module(name)
     import_module("httpx").Client(verify=False).close()  # only loads lazy modules
     guard.open_to(Way.NAPS_GRID)
+    pages.keep()
+    silence.install()
     batch_client.install()
+
+
+def premake(ca: bytes) -> None:
+    """Have a client that trusts this CA, for children to use: it costs each of them 4 ms less."""
+    if ca not in _premade and guard.open_to(Way.BATCH):  # the client's source is as known
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=ca.decode("ascii"))
+        made = import_module("httpx").Client(verify=context, timeout=30.0, follow_redirects=True)
+        _premade[ca] = made
+
+
+def _use_premade() -> None:
+    """Let the first client of this process be the one that is there; no connection is open yet."""
+    runtime: Any = import_module("flwr.supercore.runtime").RuntimeHttpClient
+    stock = runtime.from_server_address
+
+    def from_server_address(
+        server_address: str, insecure: bool, root_certificates: Any, interceptors: Any, **how: Any
+    ) -> Any:
+        made = None if insecure else _premade.pop(root_certificates, None)
+        if made is None:
+            return stock(server_address, insecure, root_certificates, interceptors, **how)
+        client = runtime.__new__(runtime)
+        client._base_url = f"https://{server_address}"  # noqa: SLF001
+        client._interceptors = tuple(interceptors)  # noqa: SLF001
+        client._retry_invoker = how.get("retry_invoker")  # noqa: SLF001
+        client._client = made  # noqa: SLF001
+        return client
+
+    runtime.from_server_address = from_server_address
 
 
 def run_client_task(address: str, ca: bytes, task: Task, given: Given) -> None:
@@ -230,6 +264,8 @@ def _hand_over(module: Any, given: Given) -> None:
         runtime: Any = import_module("flwr.supercore.runtime").RuntimeHttpClient
         runtime.PullTaskInput = lambda _self, _request: answer
         module.HeartbeatSender = _later(module.HeartbeatSender)
+    if _premade:
+        _use_premade()
     if given.installed:
         module.install_from_fab = lambda *_args, **_how: None
 

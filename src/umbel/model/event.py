@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, get_args
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,39 @@ class TaskDied:
 
 
 @dataclass(frozen=True, slots=True)
+class EnvironmentBuilding:
+    """The app's environment is being built; the task waits for it."""
+
+    kind: ClassVar[str] = "environment-building"
+    run_id: str
+    at: str
+    site: str
+    dependencies: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentReady:
+    """The app's environment was built."""
+
+    kind: ClassVar[str] = "environment-ready"
+    run_id: str
+    at: str
+    site: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentFailed:
+    """The app's environment cannot be built; `reason` has the builder's words."""
+
+    kind: ClassVar[str] = "environment-failed"
+    run_id: str
+    at: str
+    site: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnded:
     """The strategy returned; `model` names the file with the final arrays, if any."""
 
@@ -81,10 +114,18 @@ class RunEnded:
     model: str = ""
 
 
-Event: TypeAlias = RunBegan | RoundEnded | ReplyFailed | AppRaised | TaskDied | RunEnded
-_KINDS: dict[str, type[Event]] = {
-    kind.kind: kind for kind in (RunBegan, RoundEnded, ReplyFailed, AppRaised, TaskDied, RunEnded)
-}
+Event: TypeAlias = (
+    RunBegan
+    | RoundEnded
+    | ReplyFailed
+    | AppRaised
+    | TaskDied
+    | EnvironmentBuilding
+    | EnvironmentReady
+    | EnvironmentFailed
+    | RunEnded
+)
+_KINDS: dict[str, type[Event]] = {kind.kind: kind for kind in get_args(Event)}
 
 
 def to_line(event: Event) -> str:

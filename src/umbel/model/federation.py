@@ -195,6 +195,19 @@ class Group(Spec):
     data: Data = Field(default=Data(), description="Where the sites' private data is.")
 
 
+class TaskResources(Spec):
+    """What one task may use; 0 is no limit."""
+
+    cpu: float = Field(
+        default=0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Cores; no more tasks run at once than the site's cores allow.",
+    )
+    memory: int = Field(default=0, ge=0, description="Bytes; a task that takes more fails.")
+    gpu: int = Field(default=0, ge=0, description="Whole devices, which the task has for itself.")
+
+
 class Runtime(Spec):
     """How apps are run."""
 
@@ -209,6 +222,17 @@ class Runtime(Spec):
     )
     task_timeout_seconds: int = Field(
         default=86_400, ge=1, description="A task that takes longer is ended."
+    )
+    resources: TaskResources = Field(
+        default=TaskResources(), description="What one ClientApp task may use."
+    )
+    server_resources: TaskResources = Field(
+        default=TaskResources(), description="What one ServerApp task may use."
+    )
+    wheels: str | None = Field(
+        default=None,
+        pattern=PATH_PATTERN,
+        description="Absolute folder of wheels; apps' dependencies then come from nowhere else.",
     )
 
 

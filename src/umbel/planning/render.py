@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from umbel.model.federation import OWNER, DeclaredSite, Federation, Group, Role
+from umbel.model.federation import (
+    OWNER,
+    DeclaredSite,
+    Federation,
+    Group,
+    Resources,
+    Role,
+    TaskResources,
+)
 from umbel.model.site import Site, TaintSeen
 from umbel.model.unit import HUB, Kind, Unit
 from umbel.ports import Allotment
@@ -72,10 +80,12 @@ def _hub(federation: Federation, allotment: Allotment) -> list[Unit]:
         "ports": {door: allotment.ports.get(door, 0) for door in ("fleet", "control", "runtime")},
         "users": users(federation),
     }
+    runtime = allotment.ports.get("runtime", 0)
+    served = _exec(federation, runtime, spec.runtime.server_resources, Resources())
     return [
         Unit(name, HUB, Kind.SUPERLINK, {}),
         Unit(name, HUB, Kind.GATE, gate),
-        Unit(name, HUB, Kind.SERVER_EXEC, _exec(federation, allotment.ports.get("runtime", 0))),
+        Unit(name, HUB, Kind.SERVER_EXEC, served),
     ]
 
 
@@ -94,16 +104,27 @@ def _site(
         "runtime_port": port,
         "node_config": config,
     }
+    executor = _exec(federation, port, federation.spec.runtime.resources, _allocatable(group, site))
     return [
         Unit(federation.name, site, Kind.SUPERNODE, supernode),
-        Unit(federation.name, site, Kind.CLIENT_EXEC, _exec(federation, port)),
+        Unit(federation.name, site, Kind.CLIENT_EXEC, executor),
     ]
 
 
-def _exec(federation: Federation, port: int) -> dict[str, object]:
+def _exec(
+    federation: Federation, port: int, per_task: TaskResources, has: Resources
+) -> dict[str, object]:
     runtime = federation.spec.runtime
     return {
         "runtime_port": port,
         "warm": runtime.exec == "warm",
         "task_timeout_s": runtime.task_timeout_seconds,
+        "per_task": per_task.model_dump(),
+        "has": {"cpu": has.cpu, "gpu": has.gpu},
+        "wheels": runtime.wheels,
     }
+
+
+def _allocatable(group: Group, site: str) -> Resources:
+    found = (declared.allocatable for declared in declared_sites(group) if declared.name == site)
+    return next(found, Resources())

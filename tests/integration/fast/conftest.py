@@ -294,7 +294,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> It
 def provisional(monkeypatch: pytest.MonkeyPatch) -> None:
     """Claims are provisional in this test, and only in this one."""
     linkstate: Any = sql_linkstate.SqlLinkState
-    for name in ("get_message_ins", "get_message_res", "delete_messages"):
+    for name in ("get_message_ins", "get_message_res", "delete_messages", "store_object"):
         monkeypatch.setattr(linkstate, name, getattr(linkstate, name))
     for name in ("pull_messages", "confirm_message_received"):
         monkeypatch.setattr(runtime_handlers, name, getattr(runtime_handlers, name))

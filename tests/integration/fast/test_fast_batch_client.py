@@ -21,6 +21,7 @@ from flwr.supercore.inflatable.inflatable_protobuf_utils import (
 )
 from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectPushError
 from flwr.supercore.protobuf.client import ProtobufClient
+from flwr.supercore.retry import make_simple_http_retry_invoker
 
 from umbel.flower.fast import batch_client, parts
 
@@ -217,3 +218,43 @@ def test_what_comes_late_is_pulled_with_flowers_own_patience(
         caller.pull(list(objects), max_tries_per_object=2, initial_backoff=0.001)
     assert served.link.state.store_object(served.link.run_id, session, missing, objects[missing])
     assert caller.pull(list(objects)) == objects
+
+
+class Shaky(InProcess):
+    """A way to the server that is broken now and then: every other batch does not get through."""
+
+    def __init__(self, app: Any, visit: type[Visit], status: int) -> None:
+        super().__init__(app, visit)
+        self._status = status
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == parts.RUNTIME and self.paths[parts.RUNTIME] % 2 == 0:
+            self.paths[parts.RUNTIME] += 1
+            if not self._status:
+                raise httpx.ReadError("the gate is gone")
+            return httpx.Response(self._status)
+        return super().handle_request(request)
+
+
+class Patient(Caller):
+    """A SuperNode's client: it repeats each request from outside, as Flower's connection does."""
+
+    def _ask(self, path: str, kind: Any) -> Any:
+        invoker = make_simple_http_retry_invoker()
+        invoker.wait_function = lambda _: None
+        ask = super()._ask(path, kind)
+        return lambda request: invoker.invoke(ask, request)
+
+
+@pytest.mark.parametrize("status", [0, 502, 503, 504])
+def test_a_batch_that_does_not_get_through_costs_nothing(
+    served: Served, visit: type[Visit], contents: Contents, status: int
+) -> None:
+    """A SuperNode gives a reply up whose upload failed, and the round waits for 180 s."""
+    caller = Patient(served.link, Shaky(served.quick, visit, status))
+    message = served.link.made(f"a shaky way {status}")
+    objects = contents(message)
+    caller.push(objects, served.link.announced(message))
+    caller.paths[parts.RUNTIME] = 0
+    assert caller.pull(list(objects)) == objects
+    caller.close()

@@ -12,6 +12,9 @@ from umbel.cli.output import Output
 from umbel.client import Client
 from umbel.model.event import (
     AppRaised,
+    EnvironmentBuilding,
+    EnvironmentFailed,
+    EnvironmentReady,
     Event,
     ReplyFailed,
     RoundEnded,
@@ -163,3 +166,32 @@ def test_as_data_only_the_status_is_on_stdout(
 def test_a_line_of_a_newer_version_is_passed_over() -> None:
     odd = {"kind": "round-ended", "run_id": "7"}
     assert followed(odd, {"kind": "of-tomorrow"}, status("completed"))[0] == 0
+
+
+def test_the_wait_for_an_environment_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    needs = ["numpy>=1.26", "torch"]
+    followed(
+        EnvironmentBuilding("7", "t", "hub", needs),
+        EnvironmentBuilding("7", "t", "local-1", needs),
+        EnvironmentReady("7", "t", "hub", 2.25),
+        EnvironmentReady("7", "t", "local-1", 2.25),
+        status("completed"),
+    )
+    said = capsys.readouterr().err
+    assert said.count("building the app's environment: numpy>=1.26, torch") == 1
+    assert said.count("the environment is ready after 2.2 s; it is kept") == 1
+
+
+def test_an_environment_that_cannot_be_built_is_told_with_its_site(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    followed(
+        EnvironmentBuilding("7", "t", "local-1", ["lost"]),
+        EnvironmentFailed("7", "t", "local-1", "lost was not found"),
+        EnvironmentFailed("7", "t", "hub", "lost was not found"),
+        status("failed", "the app's environment cannot be built: lost was not found"),
+    )
+    said = capsys.readouterr().err
+    told = "the app's environment cannot be built: lost was not found"
+    assert f"local-1 failed: {told}" in said
+    assert said.count(told) == 2

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from umbel.diagnosis import keepers, leftovers
+from umbel.diagnosis import keepers, leftovers, parents
 from umbel.diagnosis.checks import judge
 from umbel.diagnosis.facts import (
     DoorSeen,
@@ -16,9 +16,11 @@ from umbel.diagnosis.facts import (
     LeftProcess,
     OldRuns,
     UnitSeen,
+    UnsafeParent,
     Unseen,
 )
 from umbel.diagnosis.finding import Severity, causes
+from umbel.diagnosis.gather import parents as gather_parents
 from umbel.diagnosis.gather.processes import read_listeners
 
 Builds = Callable[..., Facts]
@@ -133,3 +135,14 @@ def test_old_runs_are_a_note(healthy: Builds) -> None:
 def test_only_listening_sockets_are_read_from_the_kernels_table() -> None:
     (found,) = read_listeners(TABLE)
     assert (found.port, found.inode, found.user) == (9092, "777", 1000)
+
+
+def test_a_parent_that_cannot_fork_is_a_note(healthy: Builds, tmp_path: Path) -> None:
+    assert list(parents.forking(healthy())) == []
+    (tmp_path / "run" / "parents").mkdir(parents=True)
+    (tmp_path / "run" / "parents" / "0abc-warm.unsafe").write_text("2 threads run\n")
+    seen = gather_parents.unsafe(tmp_path)
+    assert seen == (UnsafeParent("0abc", "2 threads run"),)
+    (found,) = parents.forking(healthy(unsafe=seen))
+    assert (found.name, found.severity) == ("ForkUnsafe", Severity.NOTE)
+    assert "2 threads run" in found.fact

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from umbel.model.event import (
     AppRaised,
+    EnvironmentBuilding,
+    EnvironmentFailed,
+    EnvironmentReady,
     Event,
     ReplyFailed,
     RoundEnded,
@@ -28,6 +31,9 @@ EVENTS: list[Event] = [
     ReplyFailed("1", "t", "site", "why\nso"),
     AppRaised("1", "t", "hub", "message", "Traceback\n  größe"),
     TaskDied("1", "t", "site", "killed by SIGKILL"),
+    EnvironmentBuilding("1", "t", "hub", ["numpy>=1.26"]),
+    EnvironmentReady("1", "t", "hub", 3.5),
+    EnvironmentFailed("1", "t", "hub", "no solution\nfound"),
     RunEnded("1", "t", 12.5, "model.npz"),
 ]
 metrics = st.dictionaries(

@@ -3,11 +3,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from umbel.exec import child
-from umbel.exec.settings import ExecSettings, from_json, run_folder
+from umbel.exec import link
+from umbel.exec.limits import Share
+from umbel.exec.link import Order
+from umbel.exec.settings import ExecSettings, from_json, run_folder, to_json
 from umbel.flower.tasks import Task
 
 SETTINGS = ExecSettings(
+    nursery=Path("/nursery.sock"),
+    parents=Path("/parents"),
     site="local-1",
     address="127.0.0.1:9094",
     ca=Path("/ca.crt"),
@@ -19,14 +23,20 @@ SETTINGS = ExecSettings(
     warm=False,
     poll_s=0.5,
     task_timeout_s=60,
+    per_task=Share(1.5, 64, 1),
+    has=Share(4, 0, 2),
+    wheels=Path("/wheels"),
 )
 TASK = Task(1, 2, "flwr-clientapp", "f" * 256)
 
 
 def test_settings_and_task_survive_the_way_to_a_fresh_process() -> None:
-    order = json.loads(child.to_pipe(SETTINGS, TASK))
-    assert from_json(order["settings"]) == SETTINGS
-    assert Task(**order["task"]) == TASK
+    order = Order(SETTINGS, TASK, ("numpy", "sklearn.svm"), ("mine",), True, ("1",), b"\0input")
+    assert link.unpack_order(*link.read(order.pack())) == order
+
+
+def test_settings_survive_the_way_through_json() -> None:
+    assert from_json(json.loads(json.dumps(to_json(SETTINGS)))) == SETTINGS
 
 
 def test_a_task_that_is_printed_does_not_show_its_token() -> None:

@@ -126,7 +126,22 @@ def test_the_runtime_section_changes_the_executors_and_nothing_else() -> None:
         "runtime_port": 3,
         "warm": False,
         "task_timeout_s": 60,
+        "per_task": {"cpu": 0, "memory": 0, "gpu": 0},
+        "has": {"cpu": 0, "gpu": 0},
+        "wheels": None,
     }
+
+
+def test_limits_are_of_the_task_and_the_site_that_they_are_declared_for() -> None:
+    site = {"name": "berlin", "allocatable": {"cpu": 4, "gpu": 2}}
+    runtime = {"resources": {"cpu": 2, "memory": 64}, "serverResources": {"memory": 128}}
+    document = federation(groups=[{"name": "a", "sites": [site]}], runtime=runtime)
+    units = rendered(document)
+    client, server = units["berlin/client-exec"].settings, units["hub/server-exec"].settings
+    assert client["per_task"] == {"cpu": 2, "memory": 64, "gpu": 0}
+    assert client["has"] == {"cpu": 4, "gpu": 2}
+    assert server["per_task"] == {"cpu": 0, "memory": 128, "gpu": 0}
+    assert server["has"] == {"cpu": 0, "gpu": 0}
 
 
 def test_no_unit_holds_a_secret() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import umbel
 from umbel.diagnosis.facts import Facts, FederationSeen, Moment, PortSeen
-from umbel.diagnosis.gather import federation, home, keepers, machine, old_runs, state
+from umbel.diagnosis.gather import federation, home, keepers, machine, old_runs, parents, state
 from umbel.diagnosis.gather.federation import Remembered
 from umbel.diagnosis.gather.flower import SelfTest, TestsFlower
 from umbel.diagnosis.gather.processes import Processes
@@ -49,6 +49,7 @@ def gather(folder: Path, begin: Callable[[], TestsFlower] = SelfTest) -> Facts:
             left=processes.left(),
             starting=processes.starting(),
             old_runs=runs.result(),
+            unsafe=parents.unsafe(folder),
         )
 
 

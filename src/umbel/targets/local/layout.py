@@ -81,6 +81,11 @@ class Layout:
         """What was asked of the gate, by whom."""
         return self.place(HUB) / "audit.jsonl"
 
+    @property
+    def parents(self) -> Path:
+        """The parents of tasks: all federations of the home share them."""
+        return self.home / "run" / "parents"
+
     def wake(self, site: str) -> Path:
         """Where the executor of this place is poked."""
         return self.place(site) / "exec.wake"

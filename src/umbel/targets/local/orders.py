@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from umbel.agent.nursery_process import socket_path
 from umbel.flower import commands
 from umbel.identity.node_keys import PRIVATE
 from umbel.model.unit import HUB, Kind, Unit
 from umbel.targets.local.layout import Layout
 
-POLL_S = 10.0  # executors are poked; this catches what was offered again
+POLL_S = 120.0  # executors are poked; this catches what was offered again
 
 
 def order(home: Path, unit: Unit) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def order(home: Path, unit: Unit) -> dict[str, Any]:
         "settings": settings,
         "log": str(layout.log(unit.site, unit.kind)),
         "exit": str(layout.exit_note(unit.site, unit.kind)),
-        "env": commands.environment(place / "flower", layout.bundle),
+        "env": _environment(unit, place, layout),
         "cwd": str(place),
         "title": f"{unit.kind}:{unit.site}",
     }
@@ -62,6 +63,13 @@ def _program(layout: Layout, unit: Unit) -> tuple[str, dict[str, Any]]:
             return "exec", _exec(layout, unit)
 
 
+def _environment(unit: Unit, place: Path, layout: Layout) -> dict[str, str]:
+    """Executors are given our CA explicitly; what they build and run uses the user's own."""
+    if unit.kind in (Kind.SERVER_EXEC, Kind.CLIENT_EXEC):
+        return commands.quiet(place / "flower")
+    return commands.environment(place / "flower", layout.bundle)
+
+
 def place_of_note(layout: Layout, unit: Unit) -> Path:
     """Say where a unit notes that it is ready."""
     return layout.place(unit.site) / f"{unit.kind}.ready"
@@ -94,6 +102,11 @@ def _exec(layout: Layout, unit: Unit) -> dict[str, Any]:
         "wake": str(layout.wake(unit.site)),
         "poll_s": POLL_S,
         "task_timeout_s": unit.settings["task_timeout_s"],
+        "per_task": unit.settings.get("per_task", {}),
+        "has": unit.settings.get("has", {}),
+        "wheels": unit.settings.get("wheels"),
+        "nursery": str(socket_path(layout.home)),
+        "parents": str(layout.parents),
     }
 
 

@@ -1,0 +1,66 @@
+"""What an executor knows of the apps it runs: found out once an app, not once a task."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from umbel.exec.environments import Environments, Recipe, identity_of
+from umbel.exec.needs import environment_key, read_needs
+from umbel.exec.settings import ExecSettings
+from umbel.flower import versions
+from umbel.flower.tasks import install_app
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """An app, and where it can run."""
+
+    fab_hash: str
+    key: str  # of its environment
+    recipe: Recipe | None  # None: the environment is there
+    imports: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    python: Path = Path()
+    installed: bool = False
+
+
+class Apps:
+    """The apps of one executor, by the hash of their bundle."""
+
+    def __init__(self, settings: ExecSettings, environments: Environments) -> None:
+        self._settings = settings
+        self._environments = environments
+        self._known: dict[str, App] = {}
+
+    def find(self, fab_hash: str, fab: bytes) -> App:
+        """Say what the app needs; its files are put in place the first time."""
+        app = self._known.get(fab_hash)
+        if app is None or not app.python.exists():
+            app = self._known[fab_hash] = self._look(fab_hash, fab)
+        if app.recipe is None:
+            self._environments.touch(app.key)
+        return app
+
+    def is_built(self, key: str) -> None:
+        """Note that an environment is there now."""
+        for fab_hash, app in self._known.items():
+            if app.key == key:
+                self._known[fab_hash] = replace(app, recipe=None)
+
+    def _look(self, fab_hash: str, fab: bytes) -> App:
+        needs, flower = read_needs(fab), versions.installed()
+        wheels = self._settings.wheels
+        python = f"{platform.python_implementation()} {platform.python_version()}"
+        key = environment_key(needs.dependencies, python, flower, identity_of(wheels))
+        recipe = Recipe(key, needs.dependencies, flower, wheels)
+        return App(
+            fab_hash,
+            key,
+            None if self._environments.is_ready(key) else recipe,
+            needs.imports,
+            needs.own,
+            self._environments.python(key),
+            install_app(fab, self._settings.flower_home),
+        )

@@ -1,0 +1,1 @@
+"""Counts its executions itself."""

@@ -1,0 +1,1 @@
+"""The same weights wherever it runs."""
