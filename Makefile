@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+WHEELS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/umbel/torch-wheels
 
-.PHONY: up test check fmt docs bench clean
+.PHONY: up test test-long check fmt docs bench clean
 
 up: $(READY)  ## a secured federation on this machine that trains the quickstart app
 	@$(BIN)/umbel up
@@ -13,7 +14,13 @@ up: $(READY)  ## a secured federation on this machine that trains the quickstart
 
 test: $(READY) check  ## every test that needs no cluster
 	$(BIN)/pytest -q -n 2 tests/unit tests/contract
-	$(BIN)/pytest -q tests/integration
+	$(BIN)/pytest -q -m 'not long' tests/integration
+
+test-long: $(READY)  ## what takes minutes: beside stock Flower, with other Flowers, with PyTorch
+	$(BIN)/pytest -q -m long tests/integration
+	$(BIN)/python tests/frameworks/torch_wheel.py $(WHEELS)
+	$(BIN)/python -m pip download -q -d $(WHEELS) "flwr==$$($(BIN)/python -c 'import flwr; print(flwr.__version__)')" 'numpy<2' typing-extensions
+	UMBEL_WHEELS=$(WHEELS) $(BIN)/pytest -q tests/frameworks
 
 check: $(READY)  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check .
@@ -30,7 +37,9 @@ docs: $(READY)  ## the reference, from the code
 
 bench: $(READY)  ## side by side with stock Flower; JSON on stdout
 	$(BIN)/python bench/local.py
-	$(BIN)/python bench/rounds.py
+	$(BIN)/python bench/rounds.py --large
+	$(BIN)/python bench/idle.py
+	$(BIN)/python bench/gate.py
 	$(BIN)/python bench/placement.py
 	$(BIN)/python bench/identities.py
 

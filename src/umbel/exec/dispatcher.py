@@ -23,6 +23,8 @@ from umbel.exec.parents import NoParent, Parents
 from umbel.exec.recorder import EventFile, now_text
 from umbel.exec.settings import ExecSettings, run_folder
 from umbel.files import ensure_private_folder
+from umbel.flower.fast import guard
+from umbel.flower.fast.guard import Way
 from umbel.flower.fast.poke import poked
 from umbel.flower.tasks import Refused, Task, TaskDesk, TaskSource, Unreachable
 from umbel.model.event import (
@@ -32,9 +34,11 @@ from umbel.model.event import (
     Event,
     TaskDied,
 )
+from umbel.model.unit import HUB
 
 STOP_GRACE_S = 2.0
 HEARTBEAT_S = 10.0
+_UNPOKED_S = 1.0  # as often as stock SuperExec asks
 _UNREACHABLE_WAIT_S = 0.25
 _FULL_WAIT_S = 0.05
 _RECHECK_S = 0.5  # one poke is one task; this catches what came without
@@ -74,6 +78,9 @@ class Dispatcher:
         self._running: dict[int, _Claim] = {}  # by the connection's descriptor
         self._desk = TaskDesk(settings.address, settings.ca.read_bytes())
         self._stopping = False
+        way = Way.HOLD_LINK if settings.site == HUB else Way.HOLD_NODE
+        told = guard.open_to(way)  # who stores a task pokes us; stock Flower does not
+        self._poll_s = settings.poll_s if told else min(settings.poll_s, _UNPOKED_S)
         self._look_s = 0.0  # when to ask for a task though nobody poked
         self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -121,7 +128,7 @@ class Dispatcher:
             if task is None:
                 seat.close()
         if task is None:
-            return self._settings.poll_s
+            return self._poll_s
         self._begin(task, seat)
         return _RECHECK_S if pokes == 1 else 0.0
 

@@ -18,7 +18,7 @@ from umbel.flower.fast import (
     light,
     memo,
     pages,
-    patience,
+    pulse,
     ringing,
     signatures,
     silence,
@@ -86,6 +86,8 @@ def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
         ringing.superlink(bells, Poker(wake))
         claims.install()
         memo.install()
+        if guard.open_to(Way.PULSE):
+            pulse.count_pulls()
     module.uvicorn = _UnixUvicorn(module.uvicorn, listen, bells)
     sys.argv = list(argv)
     plain_logs()
@@ -111,8 +113,8 @@ def supernode(argv: Sequence[str], wake: Path, ready: Path) -> None:
         ticks.install()
     if guard.open_to(Way.SIGNATURES):
         signatures.sign_once_a_second()
-    if guard.open_to(Way.BATCH):
-        patience.install()
+    if guard.open_to(Way.PULSE):
+        pulse.spare_heartbeats()
     batch_client.install()
     sys.argv = list(argv)
     plain_logs()

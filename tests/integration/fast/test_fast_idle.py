@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 from base64 import b64decode
@@ -11,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 import uvicorn
-from flwr.proto import fleet_pb2, node_pb2
+from flwr.proto import fleet_pb2, heartbeat_pb2, node_pb2
+from flwr.supercore.date import now
 from flwr.supercore.protobuf.client import ProtobufClient
 from flwr.superlink.routers.fleet import node_auth
 from flwr.supernode import node_auth_http_interceptor
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
-from umbel.flower.fast import hold, patience, signatures, ticks
+from umbel.flower.fast import pulse, signatures, ticks
 from umbel.flower.fast.asgi import Answer, Receive, Scope, Send
-from umbel.flower.fast.bells import Bells
 
 if TYPE_CHECKING:
-    from tests.integration.fast.conftest import Link, Visit
+    from tests.integration.fast.conftest import Link
 
 PULL: Any = fleet_pb2.PullMessagesRequest(node=node_pb2.Node(node_id=7))
 
@@ -62,43 +61,59 @@ class TestAWebServerThatSleeps:
         assert server.should_exit
 
 
-class TestAPatientNode:
-    async def test_is_held_longer_than_others(
-        self, visit: type[Visit], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(hold, "LONG_HOLD_S", 1000.0)
-        app = hold.Hold(empty, Bells(), hold_s=0.01)
-        kind = {"content-type": "application/protobuf"}
-        patient = visit(patience.PULL, PULL.SerializeToString(), kind | {"umbel-patient": "1"})
-        other = visit(patience.PULL, PULL.SerializeToString(), kind)
+class TestAPull:
+    def test_keeps_its_node_online(self, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+        state: Any = type(link.state)
+        monkeypatch.setattr(state, "get_message_ins", state.get_message_ins)
+        link.state.deactivate_node(link.site.node_id)
+        assert link.site.node_id not in link.state.get_nodes(link.run_id)
+        pulse.count_pulls()
 
-        waiting = asyncio.ensure_future(patient.pay(app))
-        assert (await other.pay(app)).whole
-        assert not waiting.done()
-        patient.left.set()
-        await waiting
+        link.node_pulls()
 
-    def test_says_so_waits_longer_and_notices_a_dead_connection(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+        (node,) = link.state.get_node_info(node_ids=[link.site.node_id])
+        assert node.status == "online"
+        assert node.online_until > now().timestamp() + pulse.INTERVAL_S
+
+    @pytest.fixture
+    def fleet(self, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """A SuperNode's client; `answers` is what its server says, `sent` what it asked."""
         client: Any = ProtobufClient
-        monkeypatch.setattr(client, "__init__", client.__init__)
-        monkeypatch.setattr(client, "_unary_unary", client._unary_unary)
-        patience.install()
-        sent: list[httpx.Request] = []
-        fleet: Any = FleetHttpClient("http://127.0.0.1:1")
 
-        def answered(context: Any) -> httpx.Response:
-            sent.append(context.request)
-            return httpx.Response(200, request=context.request)
+        def answered(self: Any, context: Any) -> httpx.Response:
+            self.sent.append(context.request.url.path)
+            return httpx.Response(200, headers=self.answers, request=context.request)
 
-        monkeypatch.setattr(fleet, "_send", answered)
+        monkeypatch.setattr(client, "_send", answered)
+        monkeypatch.setattr(FleetHttpClient, "SendNodeHeartbeat", FleetHttpClient.SendNodeHeartbeat)
+        pulse.spare_heartbeats()
+        made: Any = FleetHttpClient("http://127.0.0.1:1")
+        made.sent, made.answers = [], {pulse.HEADER: "1"}
+        yield made
+        made.close()
+
+    def test_spares_the_heartbeat_at_a_server_that_counts_pulls(self, fleet: Any) -> None:
         fleet.PullMessages(PULL)
-        fleet.close()
+        assert fleet.SendNodeHeartbeat(heartbeat_pb2.SendNodeHeartbeatRequest()).success
+        assert fleet.sent == [pulse.PULL]
 
-        assert sent[0].headers["umbel-patient"] == "1"
-        assert sent[0].extensions["timeout"]["read"] == patience.WAIT_S
-        assert fleet._client._transport._pool._socket_options == patience.ALIVE
+    def test_spares_none_at_another_server_or_when_it_is_long_ago(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        beat = heartbeat_pb2.SendNodeHeartbeatRequest()
+        fleet.SendNodeHeartbeat(beat)
+        fleet.PullMessages(PULL)
+        monkeypatch.setattr(pulse, "FRESH_S", 0.0)
+        fleet.SendNodeHeartbeat(beat)
+        monkeypatch.undo()
+        assert fleet.sent == [pulse.BEAT, pulse.PULL, pulse.BEAT]
+
+    def test_spares_none_once_the_server_says_no_more(self, fleet: Any) -> None:
+        fleet.PullMessages(PULL)
+        fleet.answers = {}
+        fleet.PullMessages(PULL)
+        fleet.SendNodeHeartbeat(heartbeat_pb2.SendNodeHeartbeatRequest())
+        assert fleet.sent == [pulse.PULL, pulse.PULL, pulse.BEAT]
 
 
 class TestASignature:

@@ -23,6 +23,7 @@ SMALL_BYTES = 256 << 10
 BATCH_BYTES = 1 << 20
 BATCH_PARTS = 512
 _UNKNOWN = frozenset({400, 401, 404, 405, 415, 501})  # answers of a server without batches
+_AWAY = frozenset({502, 503, 504})  # what Flower's clients ask again after
 LARGE_AT_ONCE = 2
 
 
@@ -131,6 +132,19 @@ def _exchange(calls: Sequence[_Call]) -> list[tuple[int, bytes]] | None:
     return rows
 
 
+def _tried(calls: Sequence[_Call]) -> list[tuple[int, bytes]] | None:
+    """Send a batch; None also when the way is broken: single requests have their caller's patience."""
+    httpx: Any = import_module("httpx")
+    try:
+        return _exchange(calls)
+    except httpx.TransportError:
+        return None
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code not in _AWAY:
+            raise
+        return None
+
+
 def _post(client: Any, path: str, call: _Call, content: bytes) -> bytes | None:
     """Send with the client's own credentials and retries."""
     module: Any = import_module("flwr.supercore.protobuf.client")
@@ -168,7 +182,7 @@ def _pulling(stock: Any) -> Any:
             calls = [_learn(functools.partial(pull_object_fn, o)) for o in now]
             if None in calls:
                 break
-            rows = _exchange([c for c in calls if c is not None])
+            rows = _tried([c for c in calls if c is not None])
             if rows is None or not _take(found, now, calls, rows, pull_object_fn):
                 break
             todo = [o for o in todo if o not in found]
@@ -229,7 +243,7 @@ def _push_small(
         return
     calls = [_learn(functools.partial(push_object_fn, *item)) for item in small]
     known = [call for call in calls if call is not None]
-    rows = _exchange(known) if len(known) == len(small) > 1 else None
+    rows = _tried(known) if len(known) == len(small) > 1 else None
     if rows is None:
         stock(small, push_object_fn, **limits)
         return

@@ -9,7 +9,7 @@ knows what is unconfirmed, also after a restart.
 from __future__ import annotations
 
 import functools
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Collection
 from contextvars import ContextVar
 from importlib import import_module
@@ -17,6 +17,7 @@ from typing import Any
 
 from umbel.flower.fast.light import Both
 
+REMEMBERED = 65_536  # pushed objects
 LIMIT = 5  # a message that its node cannot take is not given again for ever
 
 _UNCONFIRMED_INS = """
@@ -47,6 +48,7 @@ _THERE = """
 
 _pulling: ContextVar[bool] = ContextVar("pulling", default=False)
 _given_again: Counter[str] = Counter()
+_pushed: OrderedDict[tuple[str, str], None] = OrderedDict()
 
 
 def install() -> None:
@@ -106,6 +108,11 @@ def _there_already(stock: Any) -> Any:
         self: Any, run_id: int, session_id: str, object_id: str, object_content: bytes
     ) -> bool:
         if stock(self, run_id, session_id, object_id, object_content):
+            _pushed[session_id, object_id] = None
+            if len(_pushed) > REMEMBERED:
+                _pushed.popitem(last=False)
+            return True
+        if (session_id, object_id) in _pushed:  # its receiver may have taken it already
             return True
         with self.session() as session:
             return bool(_run(session, _THERE, id=object_id, run=signed(run_id)))

@@ -38,6 +38,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "flwr.supernode.cli.flower_supernode": ("4fda27bb459f3605", "e637b07a731536a6"),
     "flwr.supernode.start_client_internal": ("8d29efb3c94ae5c6", "d6342f743fdf768f"),
     "flwr.supernode.node_auth_http_interceptor": ("a4f3f51424039a14",),
+    "flwr.supernode.fleet_http_client": ("9b09bd3e5237f2a9",),
     "flwr.supernode.main": ("cad7e371678f766c",),
     "flwr.supernode.nodestate.in_memory_nodestate": ("44d7c354cd96b275", "b2d93c03aae06b07"),
     "flwr.supercore.object_store.in_memory_object_store": ("6bc131d53142ab0c",),
@@ -71,6 +72,7 @@ class Way(StrEnum):
     SHORTCUT = "hot routes past the web stack"
     STREAMS = "large bodies in large pieces"
     TICKS = "web servers that sleep when idle"
+    PULSE = "pulls that spare heartbeats"
     SIGNATURES = "signatures once a second"
     BATCH = "objects in batches"
 
@@ -133,6 +135,11 @@ TOUCHED: dict[Way, tuple[str, ...]] = {
     Way.SHORTCUT: _ROUTES,
     Way.STREAMS: ("httpcore._backends.sync",),
     Way.TICKS: ("uvicorn.server",),
+    Way.PULSE: (
+        "flwr.server.superlink.linkstate.sql_linkstate",
+        "flwr.supernode.fleet_http_client",
+        "flwr.supercore.protobuf.client",
+    ),
     Way.SIGNATURES: (
         "flwr.superlink.routers.fleet.node_auth",
         "flwr.supernode.node_auth_http_interceptor",

@@ -13,14 +13,12 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from umbel.flower.fast import guard
+from umbel.flower.fast import guard, pulse
 from umbel.flower.fast.asgi import Answer, App, Receive, Scope, Send, ask, read_body
 from umbel.flower.fast.bells import Bells
 from umbel.flower.fast.guard import Way
 
 HOLD_S = 25.0  # Flower's clients wait 30 s for an answer
-LONG_HOLD_S = 110.0  # ours wait longer when they say so; a signed time lasts 300 s
-PATIENT = b"umbel-patient"
 LOOK_ANYWAY_S = 2.0  # SuperLink finds out that a node is gone only when it is asked
 NOT_YET = b"\x08\x01"  # PullObjectResponse: found, not available
 OK = 200
@@ -52,6 +50,7 @@ class Hold:
     ) -> None:
         self._app = app
         self._way = way
+        self._pulse = guard.open_to(Way.PULSE)
         self._bells = bells
         self._hold_s = hold_s
         self._fleet: Any = import_module("flwr.proto.fleet_pb2")
@@ -91,11 +90,9 @@ class Hold:
         except self._malformed:  # the app says what is wrong with it
             return await ask(self._app, scope, body)
 
-    async def _until(
-        self, bells: Iterable[str], asks: Asks, nothing: bytes, hold_s: float
-    ) -> Answer:
+    async def _until(self, bells: Iterable[str], asks: Asks, nothing: bytes) -> Answer:
         """Ask until the answer is not `nothing`, or the time is up."""
-        ends_at = asyncio.get_running_loop().time() + hold_s
+        ends_at = asyncio.get_running_loop().time() + self._hold_s
         with self._bells.listen(bells) as ear:
             while True:
                 answer = await asks()
@@ -107,15 +104,18 @@ class Hold:
     async def _node_pull(self, scope: Scope, body: bytes) -> Answer:
         request = self._fleet.PullMessagesRequest.FromString(body)
         bells = [node_bell(request.node.node_id)]
-        patient = any(name == PATIENT for name, _ in scope["headers"])
-        hold_s = max(self._hold_s, LONG_HOLD_S) if patient else self._hold_s
-        return await self._until(bells, partial(ask, self._app, scope, body), b"", hold_s)
+        asks = partial(ask, self._app, scope, body)
+        answer = await self._until(bells, asks, b"")
+        if answer.status == OK and self._pulse:
+            headers = (*answer.headers, (pulse.HEADER.encode(), b"1"))
+            return Answer(OK, headers, answer.body)
+        return answer
 
     async def _object_pull(self, scope: Scope, body: bytes) -> Answer:
         request = self._message.PullObjectRequest.FromString(body)
         bells = [object_bell(request.object_id)]
         asks = partial(ask, self._app, scope, body)
-        return await self._until(bells, asks, NOT_YET, self._hold_s)
+        return await self._until(bells, asks, NOT_YET)
 
     async def _reply_pull(self, scope: Scope, body: bytes) -> Answer:
         """Hold until every id is answered; what was claimed meanwhile is given with the rest."""
