@@ -40,12 +40,19 @@ def read_needs(fab: bytes) -> Needs:
         own = {name.partition("/")[0].removesuffix(".py") for name in sources}
         foreign = {n for n in imported(sources.values()) if n.partition(".")[0] not in own}
         return Needs(
-            tuple(sorted({normalise(str(dependency)) for dependency in listed})),
+            tuple(sorted({normalise(_plain(str(dependency))) for dependency in listed})),
             tuple(sorted(foreign)),
             tuple(sorted(own)),
         )
     except (zipfile.BadZipFile, KeyError, TypeError, AttributeError, ValueError) as error:
         raise FabUnreadable(f"the app's pyproject.toml cannot be read: {error}") from error
+
+
+def _plain(dependency: str) -> str:
+    """Refuse what the builder would take for an option, a file or a further line."""
+    if not re.match(r"\s*[A-Za-z0-9]", dependency) or not dependency.isprintable():
+        raise ValueError(f"{dependency!r} is not a dependency")
+    return dependency
 
 
 def normalise(dependency: str) -> str:

@@ -95,3 +95,13 @@ def test_whatever_could_change_what_is_installed_changes_the_key() -> None:
 
 def test_relative_imports_are_the_apps_own() -> None:
     assert imported([b"from . import a\nfrom .b import c\nfrom .. import d\n"]) == set()
+
+
+@pytest.mark.parametrize(
+    "dependency",
+    ["--index-url=https://elsewhere", "-e .", "./wheel.whl", "numpy\\n-r other.txt", ""],
+)
+def test_an_app_gives_the_builder_no_options(dependency: str) -> None:
+    toml = f'[project]\nname = "a"\ndependencies = ["{dependency}"]\n'
+    with pytest.raises(FabUnreadable, match="is not a dependency"):
+        read_needs(fab(toml=toml))
