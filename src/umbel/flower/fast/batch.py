@@ -19,7 +19,7 @@ from umbel.flower.fast.shortcut import Shortcut
 ENOUGH_BYTES = 1 << 20  # then the answer goes out: waiting for all would end the pipelining
 OK = 200
 
-_Part = tuple[str, bytes]  # path, request
+_Part = tuple[str, bytes | memoryview]  # path, request
 _Done = list[bytes | None]  # None: left for later
 
 
@@ -52,7 +52,7 @@ class Batch:
     async def _answer(self, scope: Scope, wanted: list[_Part]) -> Response:
         size = sum(len(body) for _, body in wanted)
         ends_at = asyncio.get_running_loop().time() + self._hold_s
-        bells = [self._bell(body) for path, body in wanted if path.endswith("pull-object")]
+        bells = [self._bell(bytes(body)) for path, body in wanted if path.endswith("pull-object")]
 
         async def call(_: Request) -> Response:
             with self._bells.listen(bells) as ear:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from umbel.flower.fast import guard, parts, streams
+from umbel.flower.fast import bulk, guard, parts, streams
 from umbel.flower.fast.guard import Way
 
 SMALL_BYTES = 256 << 10
@@ -53,6 +53,7 @@ def install() -> None:
         streams.install()
     if not guard.open_to(Way.BATCH):
         return
+    bulk.install_client()
     client: Any = import_module("flwr.supercore.protobuf.client").ProtobufClient
     client._unary_unary = _listening(client._unary_unary)  # noqa: SLF001
     tools: Any = import_module("flwr.supercore.inflatable.inflatable_utils")
@@ -101,10 +102,9 @@ def _learn(call: Callable[[], Any]) -> _Call | None:
 
 
 @contextmanager
-def _answered(call: _Call, body: bytes) -> Iterator[None]:
+def _answered(call: _Call, body: bytes | memoryview) -> Iterator[None]:
     """Let the next call find this answer."""
-    response = call.kind()
-    response.ParseFromString(body)
+    response = bulk.parsed(call.kind, body)
     token = _given.set(response)
     try:
         yield
@@ -112,7 +112,7 @@ def _answered(call: _Call, body: bytes) -> Iterator[None]:
         _given.reset(token)
 
 
-def _exchange(calls: Sequence[_Call]) -> list[tuple[int, bytes]] | None:
+def _exchange(calls: Sequence[_Call]) -> list[tuple[int, bytes | memoryview]] | None:
     """Send the calls as one request; None when the server knows no batches."""
     first = calls[0]
     client = first.client
@@ -132,7 +132,7 @@ def _exchange(calls: Sequence[_Call]) -> list[tuple[int, bytes]] | None:
     return rows
 
 
-def _tried(calls: Sequence[_Call]) -> list[tuple[int, bytes]] | None:
+def _tried(calls: Sequence[_Call]) -> list[tuple[int, bytes | memoryview]] | None:
     """Send a batch; None also when the way is broken: single requests have their caller's patience."""
     httpx: Any = import_module("httpx")
     try:
@@ -195,7 +195,7 @@ def _pulling(stock: Any) -> Any:
 
 def _take(
     found: dict[str, bytes], ids: Sequence[str], calls: Sequence[_Call | None],
-    rows: Sequence[tuple[int, bytes]], pull_object_fn: Any,
+    rows: Sequence[tuple[int, bytes | memoryview]], pull_object_fn: Any,
 ) -> bool:  # fmt: skip
     """Let Flower's function judge each answer; False when nothing came."""
     unavailable: Any = import_module(

@@ -11,6 +11,7 @@ CONTROL = "/v1/control/umbel-batch"
 PATHS = (FLEET, RUNTIME, CONTROL)
 MEDIA = "application/vnd.umbel.batch"
 LATER = 0  # status of a part that was left for the next batch
+LARGE_BYTES = 128 << 10
 _HEAD = struct.Struct(">HI")
 
 
@@ -26,9 +27,10 @@ def pack(parts: Iterable[tuple[int, bytes]]) -> bytes:
     return b"".join(pieces)
 
 
-def unpack(body: bytes) -> list[tuple[int, bytes]]:
-    """Read the pairs back."""
-    parts, at = [], 0
+def unpack(body: bytes) -> list[tuple[int, bytes | memoryview]]:
+    """Read the pairs back; large ones as views, which cost nothing."""
+    parts: list[tuple[int, bytes | memoryview]] = []
+    view, at = memoryview(body), 0
     while at < len(body):
         if at + _HEAD.size > len(body):
             raise Malformed("a head is cut off")
@@ -36,7 +38,8 @@ def unpack(body: bytes) -> list[tuple[int, bytes]]:
         at += _HEAD.size
         if at + size > len(body):
             raise Malformed("a part is cut off")
-        parts.append((number, body[at : at + size]))
+        part = view[at : at + size]
+        parts.append((number, part if size > LARGE_BYTES else bytes(part)))
         at += size
     return parts
 

@@ -12,6 +12,8 @@ import time
 from importlib import import_module
 from typing import Any
 
+from umbel.flower.fast import guard
+
 PULL, BEAT = "/v1/fleet/pull-messages", "/v1/fleet/send-node-heartbeat"
 HEADER = "umbel-pulse"
 INTERVAL_S = 30.0  # Flower's own; a node is online for twice as long
@@ -31,6 +33,7 @@ def count_pulls() -> None:
     ) -> Any:
         with self.session():
             if run_id is None:  # a SuperNode asks; AgentApps name their run
+                guard.took(guard.Way.PULSE)
                 self.acknowledge_node_heartbeat(node_id, INTERVAL_S)
             return stock(self, node_id, limit, run_id=run_id)
 

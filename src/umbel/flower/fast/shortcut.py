@@ -12,6 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from umbel.flower.fast import guard, memo
+from umbel.flower.fast import bulk, guard, memo
 from umbel.flower.fast.asgi import App, Receive, Scope, Send, read_body
 from umbel.flower.fast.bells import Bells
 
@@ -90,6 +91,7 @@ class Shortcut:
         self._types: Any = translation.PROTOBUF_REQUEST_TYPES
         self._middleware: Any = translation.ProtobufTranslationMiddleware
         self._serve: dict[str, Serve] = _runtime_routes(component)
+        bulk.install_server()
         if component == "SuperLink":
             self._serve |= _fleet_routes() | _control_routes()
 
@@ -152,11 +154,18 @@ class Shortcut:
             with self._bells.later():
                 return work()
 
-    def serve(self, scope: Scope, path: str, body: bytes) -> bytes:
+    def _parsed(self, path: str, body: bytes | memoryview) -> Any:
+        kind = self._types["POST", path]
+        parse = partial(self._middleware._parse_request, request_type=kind)  # noqa: SLF001
+        if path.endswith("/push-object"):
+            return bulk.parsed(kind, body, parse)
+        return parse(bytes(body))
+
+    def serve(self, scope: Scope, path: str, body: bytes | memoryview) -> bytes:
         """Check and handle one request, in this thread; gives the serialized answer."""
         guard.took(guard.Way.SHORTCUT)
         request = Request({**scope, "path": path, "app": self._app, "state": {}})
-        message = self._middleware._parse_request(body, self._types["POST", path])  # noqa: SLF001
+        message = self._parsed(path, body)
         request.state.protobuf_request = message
         answer: Any = self._serve[path](request, message)
         if _shared.get() and path.endswith("/push-object") and not answer.stored:
