@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 WHEELS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/umbel/torch-wheels
+TORCH  := $(WHEELS)/torch-1.13.1-cp311-cp311-linux_x86_64.whl
 
 .PHONY: up test test-long check fmt docs bench clean
 
@@ -16,11 +17,14 @@ test: $(READY) check  ## every test that needs no cluster
 	$(BIN)/pytest -q -n 2 tests/unit tests/contract
 	$(BIN)/pytest -q -m 'not long' tests/integration
 
-test-long: $(READY)  ## what takes minutes: beside stock Flower, with other Flowers, with PyTorch
+test-long: $(READY) $(TORCH)  ## what takes minutes: beside stock Flower, with other Flowers, with PyTorch
 	$(BIN)/pytest -q -m long tests/integration
+	UMBEL_WHEELS=$(WHEELS) $(BIN)/pytest -q tests/frameworks
+
+$(TORCH): | $(READY)  # Debian's PyTorch as a wheel, with what else its app needs: tests/frameworks/README.md
+	apt-get update -q
 	$(BIN)/python tests/frameworks/torch_wheel.py $(WHEELS)
 	$(BIN)/python -m pip download -q -d $(WHEELS) "flwr==$$($(BIN)/python -c 'import flwr; print(flwr.__version__)')" 'numpy<2' typing-extensions
-	UMBEL_WHEELS=$(WHEELS) $(BIN)/pytest -q tests/frameworks
 
 check: $(READY)  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check .
