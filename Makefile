@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 WHEELS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/umbel/torch-wheels
 TORCH  := $(WHEELS)/torch-1.13.1-cp311-cp311-linux_x86_64.whl
 
-.PHONY: up test test-long check fmt docs bench clean
+.PHONY: up test test-long test-clusters check fmt docs bench clean
 
 up: $(READY)  ## a secured federation on this machine that trains the quickstart app
 	@$(BIN)/umbel up
@@ -25,6 +25,10 @@ $(TORCH): | $(READY)  # Debian's PyTorch as a wheel, with what else its app need
 	apt-get update -q
 	$(BIN)/python tests/frameworks/torch_wheel.py $(WHEELS)
 	$(BIN)/python -m pip download -q -d $(WHEELS) "flwr==$$($(BIN)/python -c 'import flwr; print(flwr.__version__)')" 'numpy<2' typing-extensions
+
+test-clusters: $(READY)  ## on real Kubernetes and Open Cluster Management; the first time builds them, 20 minutes
+	$(BIN)/python -m testbed build
+	$(BIN)/pytest -q --durations=8 tests/clusters
 
 check: $(READY)  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check .

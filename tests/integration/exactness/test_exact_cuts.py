@@ -110,7 +110,7 @@ class Party:
         )
         return got
 
-    async def _batch(self, route: str, requests: list[Any]) -> list[tuple[int, bytes]]:
+    async def _batch(self, route: str, requests: list[Any]) -> list[Any]:
         return parts.unpack(await self.line.ask(*self._batched(route, requests)))
 
     def _batched(self, route: str, requests: list[Any]) -> tuple[str, bytes, dict[str, str]]:

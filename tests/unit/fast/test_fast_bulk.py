@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
 from flwr.proto import message_pb2, node_pb2
-from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from umbel.flower.fast import bulk
 
+DecodeError: Any = import_module("google.protobuf.message").DecodeError
 LARGE = bytes(range(256)) * (bulk.LARGE_BYTES // 256 + 1)
 
 

@@ -19,9 +19,9 @@ class Malformed(ValueError):
     """The body is not a batch."""
 
 
-def pack(parts: Iterable[tuple[int, bytes]]) -> bytes:
+def pack(parts: Iterable[tuple[int, bytes | memoryview]]) -> bytes:
     """Write (number, bytes) pairs."""
-    pieces = []
+    pieces: list[bytes | memoryview] = []
     for number, content in parts:
         pieces += [_HEAD.pack(number, len(content)), content]
     return b"".join(pieces)

@@ -1,0 +1,1 @@
+"""Real Kubernetes and real Open Cluster Management on this machine, for tests."""

@@ -1,0 +1,160 @@
+"""A hub and its spokes as one thing: up, down, and what can be done to them meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from testbed import bringup, relay
+from testbed.api import Api, condition
+from testbed.errors import BedError, NotUp
+from testbed.fleet import Fleet
+from testbed.kubelet import add_order
+from testbed.layout import HUB, Layout, load, plan
+from testbed.pods.clusters import RealNodes
+from testbed.pods.node import clean
+from testbed.processes import Processes, runs
+from testbed.waiting import eventually
+
+Tell = Callable[[str], None]
+CLUSTER_API = "cluster.open-cluster-management.io/v1"
+
+
+class NotOurs(BedError):
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} holds something else than a test bed: it is not touched",
+            hint="name a folder of its own with --state",
+        )
+
+
+class Bed:
+    """One test bed that was brought up; every command finds it again by its state folder."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.processes = Processes(layout.state)
+
+    @classmethod
+    def at(cls, state: Path) -> Bed:
+        return cls(load(state))
+
+    @classmethod
+    def up(cls, state: Path, fleet: Fleet, tell: Tell, archive: Path | None = None) -> Bed:
+        """Start everything and wait until all clusters are Available.
+
+        What an earlier test bed left in this folder is cleared first. If something fails, nothing
+        keeps running; the logs stay. With images, every cluster has a real node that has them.
+        """
+        clear(state)
+        if archive:
+            clean(state)  # nodes have one set of names on a machine
+        bed = cls(plan(state, [cluster.name for cluster in fleet.clusters]))
+        with ExitStack() as undo:
+            undo.callback(bed.stop)
+            real = RealNodes(bed.layout, bed.processes, archive) if archive else None
+            bringup.bring_up(bed.layout, bed.processes, fleet, tell, real)
+            undo.pop_all()
+        return bed
+
+    def stop(self) -> None:
+        """End every process; agents and controllers before the API servers they speak to."""
+        records = self.processes.all()
+        for wave in (_is_client, _is_server, _is_store):
+            self.processes.stop([record for record in records if wave(record.name)])
+        if (self.layout.state / "nodes").exists():
+            clean(self.layout.state)
+
+    def down(self) -> None:
+        """End every process and remove every file."""
+        clear(self.layout.state)
+
+    def api(self, cluster: str = HUB) -> Api:
+        """Open a client of the cluster's API server, with all rights."""
+        return Api(self.layout.kubeconfig(cluster))
+
+    def kill(self, name: str) -> None:
+        self.processes.kill(name)
+
+    def restart(self, name: str) -> None:
+        self.processes.again(name)
+
+    def cut(self, spoke: str) -> None:
+        """Part the spoke's agent from the hub."""
+        self._change_link(spoke, cut=True)
+
+    def heal(self, spoke: str) -> None:
+        """Join the spoke's agent with the hub again, without delay."""
+        self._change_link(spoke, cut=False, delay_ms=0)
+
+    def delay(self, spoke: str, milliseconds: float) -> None:
+        """Let everything between the spoke's agent and the hub take so long, each way."""
+        self._change_link(spoke, delay_ms=milliseconds)
+
+    def behave(self, spoke: str, pattern: str, what: str) -> None:
+        """Order the spoke's simulated pods whose namespace/name fits to behave so."""
+        if spoke not in self.layout.spokes:
+            raise NotUp(f"spoke {spoke}")
+        try:
+            add_order(self.layout.orders(spoke), pattern, what)
+        except ValueError as error:
+            raise BedError(str(error), hint="for example: oom=3") from error
+
+    def available(self) -> dict[str, str]:
+        """Tell for each cluster what the hub thinks of it."""
+        with self.api() as hub:
+            return {
+                cluster["metadata"]["name"]: condition(cluster, "ManagedClusterConditionAvailable")
+                for cluster in hub.list(CLUSTER_API, "ManagedCluster")
+            }
+
+    def _change_link(
+        self, spoke: str, *, cut: bool | None = None, delay_ms: float | None = None
+    ) -> None:
+        """Write the new rules, tell the relay, wait until it says that they are in force."""
+        if spoke not in self.layout.spokes:
+            raise NotUp(f"spoke {spoke}")
+        path = self.layout.rules
+        rules = relay.read_rules(path).changed(spoke, cut=cut, delay_ms=delay_ms)
+        relay.write_rules(path, rules)
+        process = self.processes.record("relay")
+        self.processes.assert_runs(process)
+        os.kill(process.pid, signal.SIGHUP)
+        wanted = f"{process.pid} {rules.generation}"
+        eventually(
+            f"the relay's obedience for {spoke}",
+            lambda: relay.seen_file(path).read_text() == wanted,
+            10,
+        )
+
+
+def clear(state: Path) -> None:
+    """End and remove what a test bed left in the folder, crashed or not."""
+    if not state.exists() or not any(state.iterdir()):
+        return
+    if not (state / "layout.json").exists():
+        raise NotOurs(state)
+    Bed(Layout(state)).stop()
+    shutil.rmtree(state)
+
+
+def is_up(state: Path) -> bool:
+    """Tell whether a test bed stands there with every process running."""
+    records = Processes(state).all()
+    return bool(records) and all(runs(record) for record in records)
+
+
+def _is_server(name: str) -> bool:
+    return name.endswith("-apiserver")
+
+
+def _is_store(name: str) -> bool:
+    return name == "etcd"
+
+
+def _is_client(name: str) -> bool:
+    return not _is_server(name) and not _is_store(name)

@@ -1,0 +1,242 @@
+"""The images of the test bed: a pause, a Python, and the project itself.
+
+They are made of Debian packages and wheels, without a registry and without a container engine.
+Every layer is kept under the name of what it is made of, so a second build finds it there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from testbed.pods import archive, debian
+from testbed.pods.archive import Image
+from testbed.pods.commands import run
+
+PAUSE = "localhost/pause:3.10"
+PYTHON = "localhost/python:3.11"
+UMBEL = "localhost/umbel:dev"
+
+PROJECT = Path(__file__).parents[2]
+SUITE = "bookworm"
+MINOR = "3.11"  # the suite's Python
+SHELL_PACKAGES = ("busybox-static",)
+PYTHON_PACKAGES = (
+    *("base-files", "busybox-static", "ca-certificates", "libbz2-1.0", "libc6", "libcrypt1"),
+    *("libexpat1", "libffi8", "libgcc-s1", "liblzma5", "libpython3.11-minimal"),
+    *("libpython3.11-stdlib", "libsqlite3-0", "libssl3", "libstdc++6", "libuuid1", "netbase"),
+    *("python3.11", "python3.11-minimal", "tzdata", "zlib1g"),
+)
+NOT_NEEDED = ("usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/lintian")
+APPLETS = (
+    *("sh", "cat", "cp", "date", "dirname", "echo", "env", "false", "head", "hostname", "ip"),
+    *("kill", "ls", "mkdir", "mv", "nslookup", "ps", "readlink", "realpath", "rm", "sed"),
+    *("sleep", "tail", "test", "touch", "true", "uname", "wget"),
+)
+USERS = "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
+GROUPS = "root:x:0:\nnogroup:x:65534:\n"
+HOME = "opt/umbel"
+SITE = f"{HOME}/lib/python{MINOR}/site-packages"
+RECIPE = "2"  # another number: every layer is made anew
+
+
+def build(cache: Path, *, project: Path | None = PROJECT) -> Path:
+    """Make all images; give the file that holds them. Without a project, only pause and Python."""
+    cache.mkdir(parents=True, exist_ok=True)
+    shell, python = shell_layer(cache), python_layer(cache)
+    waiting = ("/bin/sh", "-c", "trap 'exit 0' TERM INT; sleep 2147483647 & wait")
+    images = [
+        Image(PAUSE, (shell,), waiting),
+        Image(PYTHON, (python,), (f"/usr/bin/python{MINOR}",), environment=environment()),
+    ]
+    if project is not None:
+        layers = (python, wheels_layer(cache, project), project_layer(cache, project))
+        command = (f"/{HOME}/bin/umbel",)
+        images.append(Image(UMBEL, layers, command, environment=environment(f"/{HOME}/bin")))
+    key = digest_of([f"{image}" for image in images])
+    kind = "nodes" if project is None else "images"
+    return made(cache / f"{kind}-{key}.tar", lambda path: archive.write(images, path))
+
+
+def environment(*folders: str) -> dict[str, str]:
+    path = ":".join([*folders, "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"])
+    return {"PATH": path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def load(images: Path, ctr: Path, sockets: Iterable[Path]) -> None:
+    """Load the file into every containerd; the kubelets look in the space named k8s.io."""
+    for socket in sockets:
+        run([str(ctr), "-a", str(socket), "-n", "k8s.io", "images", "import", str(images)])
+
+
+def made(target: Path, make: Callable[[Path], object]) -> Path:
+    """Give the file; make it first if it is not there, whole or not at all.
+
+    Older ones of the same kind are removed: with every change they would fill the disk.
+    """
+    if not target.exists():
+        beside = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            make(beside)
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
+        kind = target.name.rpartition("-")[0]
+        for other in set(target.parent.glob(f"{kind}-*{target.suffix}")) - {target}:
+            other.unlink(missing_ok=True)
+    return target
+
+
+def digest_of(words: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join([RECIPE, *words]).encode()).hexdigest()[:12]
+
+
+def in_folder(target: Path, fill: Callable[[Path], None]) -> None:
+    """Fill a new folder beside the target, and make the layer of it."""
+    root = target.with_name(f"{target.name}.root")
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    try:
+        fill(root)
+        archive.layer_of(root, target)
+    finally:
+        shutil.rmtree(root)
+
+
+def shell_layer(cache: Path) -> Path:
+    """Give the layer of the pause image: a static shell and nothing else."""
+
+    def fill(root: Path) -> None:
+        files = debian.unpacked(SUITE, SHELL_PACKAGES, cache)
+        (root / "bin").mkdir()
+        shutil.copy2(files / "bin/busybox", root / "bin/busybox")
+        add_applets(root)
+
+    key = debian.key_of(SUITE, SHELL_PACKAGES, RECIPE)
+    return made(cache / f"shell-{key}.tar", lambda path: in_folder(path, fill))
+
+
+def python_layer(cache: Path) -> Path:
+    """Give the layer with Python and a shell; its byte code is compiled in."""
+
+    def fill(root: Path) -> None:
+        packages = root.with_name(f"{root.name}.packages")
+        try:
+            debian.unpack(debian.fetch(SUITE, PYTHON_PACKAGES, packages), root)
+        finally:
+            shutil.rmtree(packages, ignore_errors=True)
+        finish(root)
+
+    key = debian.key_of(SUITE, PYTHON_PACKAGES, RECIPE)
+    return made(cache / f"python-{key}.tar", lambda path: in_folder(path, fill))
+
+
+def finish(root: Path) -> None:
+    """Do what the packages' own scripts would have done, and drop what nobody reads."""
+    for folder in NOT_NEEDED:
+        shutil.rmtree(root / folder, ignore_errors=True)
+    add_applets(root)
+    (root / "usr/bin/python3").symlink_to(f"python{MINOR}")
+    (root / "etc/passwd").write_text(USERS)
+    (root / "etc/group").write_text(GROUPS)
+    for folder, mode in (("tmp", 0o1777), ("proc", 0o755), ("sys", 0o755), ("dev", 0o755)):
+        (root / folder).mkdir(exist_ok=True)
+        (root / folder).chmod(mode)
+    trusted = sorted((root / "usr/share/ca-certificates").rglob("*.crt"))
+    bundle = root / "etc/ssl/certs/ca-certificates.crt"
+    bundle.parent.mkdir(parents=True, exist_ok=True)
+    bundle.write_bytes(b"".join(path.read_bytes() for path in trusted))
+    (root / "usr/lib/ssl").mkdir(exist_ok=True)
+    (root / "usr/lib/ssl/cert.pem").symlink_to("/etc/ssl/certs/ca-certificates.crt")
+    compile_in(root, f"usr/lib/python{MINOR}")
+
+
+def add_applets(root: Path) -> None:
+    for applet in APPLETS:
+        link = root / "bin" / applet
+        if not link.exists():
+            link.symlink_to("busybox")
+
+
+def compile_in(root: Path, folder: str) -> None:
+    """Compile Python files in place, if this Python is of the same minor version as the image's."""
+    if f"{sys.version_info[0]}.{sys.version_info[1]}" != MINOR:
+        return
+    where = ["-s", str(root), "-p", "/", str(root / folder)]
+    argv = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
+    # A few files are for other Pythons and do not compile: they are left as they are.
+    run(["sh", "-c", '"$@" > /dev/null || true', "compile", *argv, *where])
+
+
+def uv(site: Path, *what: str) -> list[str]:
+    """Give the command that installs wheels for the image's Python into the folder."""
+    target = f"{platform.machine()}-manylinux_2_36"
+    return [
+        *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target", str(site)),
+        *("--python-version", MINOR, "--python-platform", target),
+        *what,
+    ]
+
+
+def wheels_layer(cache: Path, project: Path) -> Path:
+    """Give the layer with the virtual environment: the project's dependencies, as locked."""
+    lock = project / "requirements.lock"
+
+    def fill(root: Path) -> None:
+        site = root / SITE
+        site.mkdir(parents=True)
+        wanted = ("--only-binary", ":all:", "-c", str(lock), "-r", str(project / "pyproject.toml"))
+        run(uv(site, *wanted), timeout=900)
+        (root / HOME / "bin").mkdir()
+        (root / HOME / "bin/python").symlink_to(f"/usr/bin/python{MINOR}")
+        (root / HOME / "bin/python3").symlink_to("python")
+        settings = f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {MINOR}\n"
+        (root / HOME / "pyvenv.cfg").write_text(settings)
+        settle(root)
+
+    key = digest_of([lock.read_text(), (project / "pyproject.toml").read_text()])
+    return made(cache / f"wheels-{key}.tar", lambda path: in_folder(path, fill))
+
+
+def project_layer(cache: Path, project: Path) -> Path:
+    """Give the layer with the project itself: small, made anew with every change."""
+
+    def fill(root: Path) -> None:
+        site = root / SITE
+        site.mkdir(parents=True)
+        run(uv(site, "--no-deps", str(project)), timeout=900)
+        (root / HOME / "bin").mkdir()
+        settle(root)
+
+    sources = [path for path in sorted((project / "src").rglob("*")) if path.is_file()]
+    sources = [path for path in sources if "__pycache__" not in path.parts]
+    about = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sources]
+    names = [path.relative_to(project).as_posix() for path in sources]
+    key = digest_of([*names, *about, (project / "pyproject.toml").read_text()])
+    return made(cache / f"project-{key}.tar", lambda path: in_folder(path, fill))
+
+
+def settle(root: Path) -> None:
+    """Put scripts where a virtual environment has them, started by its Python; compile."""
+    scripts = root / SITE / "bin"
+    for script in sorted(scripts.iterdir()) if scripts.is_dir() else ():
+        script.write_bytes(with_python(script.read_bytes(), f"/{HOME}/bin/python"))
+        script.rename(root / HOME / "bin" / script.name)
+    shutil.rmtree(scripts, ignore_errors=True)
+    (root / SITE / ".lock").unlink(missing_ok=True)
+    for told in (root / SITE).glob("*.dist-info/direct_url.json"):
+        told.unlink()  # names a folder of this machine
+    compile_in(root, SITE)
+
+
+def with_python(script: bytes, python: str) -> bytes:
+    """Change the first line of a Python script to this Python; other programs stay as they are."""
+    first, newline, rest = script.partition(b"\n")
+    if not first.startswith(b"#!") or b"python" not in first:
+        return script
+    return b"#!" + python.encode() + newline + rest
