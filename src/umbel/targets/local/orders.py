@@ -13,7 +13,7 @@ from umbel.identity.node_keys import PRIVATE
 from umbel.model.unit import HUB, Kind, Unit
 from umbel.targets.local.layout import Layout
 
-POLL_S = 120.0  # executors are poked; this catches what was offered again
+POLL_S = 300.0  # executors are poked; this catches what was offered again
 
 
 def order(home: Path, unit: Unit) -> dict[str, Any]:
