@@ -5,15 +5,9 @@ from __future__ import annotations
 import socket
 import ssl
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-
-from umbel.identity import leaves
-from umbel.identity.authority import Authority
+from tests.integration.federation.expiry import expire
 
 if TYPE_CHECKING:
     from tests.integration.federation.conftest import Home
@@ -121,21 +115,3 @@ def test_an_ended_certificate_is_renewed_and_the_gate_serves_it_without_a_restar
     served = ssl.get_server_certificate(("127.0.0.1", port), timeout=10)
     assert served.strip() == (hub / "server.crt").read_text().strip()
     lab.umbel("status", "-n", "lab").ok()
-
-
-def expire(authority: Path, folder: Path) -> None:
-    """Put a certificate in place that ended yesterday, signed by the CA."""
-    signer, now = Authority.load(authority, None).signer, datetime.now(UTC)
-    key = leaves.ServerKey.find(folder / "server.key")
-    assert key is not None
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([]))
-        .issuer_name(signer.certificate.subject)
-        .public_key(key.private.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=3))
-        .not_valid_after(now - timedelta(days=1))
-        .sign(signer.key, hashes.SHA256())
-    )
-    (folder / "server.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))

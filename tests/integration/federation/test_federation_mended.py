@@ -8,17 +8,13 @@ import shutil
 import signal
 import socket
 import tomllib
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from tests.integration.federation.expiry import expire
 
 from umbel.engine.engine import Engine
-from umbel.identity import leaves
-from umbel.identity.authority import Authority
 from umbel.store.memory import MemoryStore
 from umbel.testing import FakeFlower, FakeTarget, federation
 
@@ -91,9 +87,11 @@ def test_a_daemon_that_was_asked_to_end_leaves_a_federation_that_can_be_ended(on
     assert one.processes() == []
 
 
-def test_following_goes_on_when_the_daemon_was_killed(one: Home, tmp_path: Path) -> None:
+def test_following_goes_on_when_the_daemon_was_killed(
+    one: Home, patient: tuple[Path, Path]
+) -> None:
     """survives: today the command ends with 1, which says that the run failed."""
-    app, released = patient(tmp_path)
+    app, released = patient
     with one.beside("umbel", "run", str(app), *ROUND) as process:
         assert process.stderr is not None
         run_id = process.stderr.readline().split()[1]
@@ -102,19 +100,6 @@ def test_following_goes_on_when_the_daemon_was_killed(one: Home, tmp_path: Path)
         released.touch()
         told = process.stderr.read()
     assert process.returncode == 0, told
-
-
-def patient(tmp_path: Path) -> tuple[Path, Path]:
-    folder, released = tmp_path / "app", tmp_path / "released"
-    shutil.copytree(APPS / "message_numpy", folder)
-    client = folder / "message_numpy" / "client_app.py"
-    waiting = (
-        "import pathlib, threading\n"
-        f"while not pathlib.Path({str(released)!r}).exists():\n"
-        "    threading.Event().wait(0.05)\n"
-    )
-    client.write_text(waiting + client.read_text())
-    return folder, released
 
 
 def test_a_gate_killed_at_the_wrong_moment_does_not_fail_the_run(one: Home) -> None:
@@ -202,23 +187,6 @@ def test_a_sites_ended_certificate_is_renewed_by_up(one: Home) -> None:
     expire(one.folder("one") / "ca", place)
     one.umbel("up", "-f", document(one)).ok()
     one.umbel("status").ok()
-
-
-def expire(authority: Path, folder: Path) -> None:
-    signer, now = Authority.load(authority, None).signer, datetime.now(UTC)
-    key = leaves.ServerKey.find(folder / "server.key")
-    assert key is not None
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([]))
-        .issuer_name(signer.certificate.subject)
-        .public_key(key.private.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=3))
-        .not_valid_after(now - timedelta(days=1))
-        .sign(signer.key, hashes.SHA256())
-    )
-    (folder / "server.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
 
 
 def test_a_site_whose_port_was_taken_while_it_was_dead_comes_back(one: Home) -> None:
