@@ -99,6 +99,12 @@ class CardinalityOrder(DocumentInvalid):
     code = "U143"
 
 
+class ServiceIncomplete(DocumentInvalid):
+    """A service lacks what its type needs."""
+
+    code = "U144"
+
+
 class Explanation(NamedTuple):
     """What to tell about a finding."""
 
@@ -332,4 +338,5 @@ _EXPLAINERS: dict[str, Callable[[Finding], Explanation]] = {
     "host": _told(BadFormat),
     "ca_key": _told(CaKeyChoice),
     "cardinality": _told(CardinalityOrder),
+    "service": _told(ServiceIncomplete),
 }

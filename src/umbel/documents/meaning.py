@@ -85,6 +85,7 @@ _FITS: dict[str, tuple[Target, str]] = {
         Target.OPENNEBULA,
         "remove it; placement.numberOfClusters limits how many are used",
     ),
+    "kubernetes": (Target.OCM, "remove it; the group's sites are not pods"),
 }
 
 

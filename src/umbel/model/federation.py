@@ -8,9 +8,9 @@ from ipaddress import ip_address
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from umbel.model.document import LabelKey, LabelValue, Name, Spec
+from umbel.model.document import LabelKey, LabelValue, Name, Spec, mistake
+from umbel.model.kubernetes import Environment, HubOnKubernetes, Image, SitesOnKubernetes
 from umbel.model.placement import Effect, Placement
 from umbel.model.role import Role as Role  # noqa: PLC0414  # also found here, where it is used
 
@@ -23,11 +23,6 @@ VERSION_PATTERN = r"^\d+\.\d+(\.\d+)?$"
 
 _HOST_LABEL = r"[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?"
 _HOST_NAME = re.compile(rf"({_HOST_LABEL}\.)*(?!\d+\Z){_HOST_LABEL}")
-
-
-def mistake(kind: str, fact: str, hint: str) -> PydanticCustomError:
-    """Refuse a value with a fact and a hint; `kind` is one that the reader of documents knows."""
-    return PydanticCustomError(kind, "{fact}", {"fact": fact, "hint": hint})
 
 
 def _can_be_dialled(host: str) -> str:
@@ -98,6 +93,9 @@ class SuperLink(Spec):
     )
     alternative_names: tuple[Host, ...] = Field(
         default=(), description="Further names in the server certificate."
+    )
+    kubernetes: HubOnKubernetes | None = Field(
+        default=None, description="ocm only: the hub as a pod."
     )
 
 
@@ -193,6 +191,9 @@ class Group(Spec):
         default=Placement(), description="Which of the sites are used; left out, all of them."
     )
     data: Data = Field(default=Data(), description="Where the sites' private data is.")
+    kubernetes: SitesOnKubernetes | None = Field(
+        default=None, description="ocm only: the sites as pods on managed clusters."
+    )
 
 
 class TaskResources(Spec):
@@ -233,6 +234,14 @@ class Runtime(Spec):
         default=None,
         pattern=PATH_PATTERN,
         description="Absolute folder of wheels; apps' dependencies then come from nowhere else.",
+    )
+    image: Image = Field(
+        default=Image(), description="ocm only: where the containers' image comes from."
+    )
+    environments: tuple[Environment, ...] = Field(
+        default=(),
+        max_length=100,
+        description="ocm only: environments of apps, sent to clusters ahead of their runs.",
     )
 
 
