@@ -71,8 +71,10 @@ async def trial(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 async def test_sites_are_those_that_the_document_declares(trial: Trial) -> None:
     sites = [{"name": "a", "labels": {"gpu": "true"}}, {"name": "b"}]
-    found = await trial.target.sites(federation(groups=[{"name": "g", "sites": sites}]))
-    assert [(site.name, dict(site.labels)) for site in found] == [("a", {"gpu": "true"}), ("b", {})]
+    gpu = {"requiredClusterSelector": {"labelSelector": {"matchLabels": {"gpu": "true"}}}}
+    group = {"name": "g", "sites": sites, "placement": {"predicates": [gpu]}}
+    found = await trial.target.place(federation(groups=[group]))
+    assert {v.site: v.chosen for v in found["g"]} == {"a": True, "b": False}
 
 
 async def test_ports_and_partitions_are_distinct_and_given_for_good(trial: Trial) -> None:

@@ -12,12 +12,11 @@ from umbel import __version__
 from umbel.errors import RequestError, UmbelError, WorldError
 from umbel.flower import versions
 from umbel.identity.partitions import assign
-from umbel.model.federation import Federation, Target
+from umbel.model.federation import Federation
 from umbel.model.plan import Action, Plan, Step
 from umbel.model.site import Verdict
 from umbel.model.status import FederationStatus, NodeSeen, RunStatus
 from umbel.model.unit import HUB, STAGES, Health, Kind, Present, Sighting, Unit
-from umbel.placement.engine import place
 from umbel.planning import diff, health, render
 from umbel.ports import Allotment, Flower, Progress, Store
 from umbel.ports import Target as TargetPort
@@ -64,10 +63,10 @@ class TargetNotHere(RequestError):
 
     code = "U323"
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, here: str) -> None:
         super().__init__(
-            f"target {target!r} cannot be served by this version",
-            hint="groups and superlink with `on: local` can",
+            f"target {target!r} cannot be served here",
+            hint=f"this federation is kept on {here}: groups and superlink with `on: {here}` can",
         )
 
 
@@ -135,10 +134,17 @@ class _PortLost(Exception):  # caught where ports are chosen
 
 
 @dataclass(frozen=True, slots=True)
-class _Decision:
+class Decision:
+    """What is wanted, who is used for it, and what is to be done."""
+
     wanted: Mapping[str, Unit]
-    verdicts: tuple[Verdict, ...]
+    by_group: Mapping[str, tuple[Verdict, ...]]
     plan: Plan
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Every site's verdict."""
+        return tuple(v for found in self.by_group.values() for v in found)
 
 
 class Engine:
@@ -153,18 +159,18 @@ class Engine:
 
     async def plan(self, federation: Federation) -> Plan:
         """Say what apply would do. Changes nothing."""
-        return (await self._decide(federation, await self._expected(federation))).plan
+        return (await self.decide(federation, await self._expected(federation))).plan
 
     async def _expected(self, federation: Federation) -> Allotment:
         """Foresee what would be allotted, as far as that can be known without looking for ports."""
         known = self._store.allotment(federation.name)
-        sites = [s for v in (await self._verdicts(federation)).values() for s in _chosen(v)]
+        sites = [s for v in (await self._verdicts(federation)).values() for s in chosen(v)]
         declared = federation.spec.superlink.ports.model_dump(exclude_none=True)
         return Allotment({**known.ports, **declared}, assign(sites, known.partitions))
 
     async def rotate_authority(self, federation: Federation, progress: Progress) -> Plan:
         """Put a new CA in the old one's place, then apply. Refused while an app runs."""
-        if _hub_answers(await self._target.observe(federation.name)):
+        if hub_answers(await self._target.observe(federation.name)):
             active = [r.run_id for r in await self._flower.runs(federation.name) if not r.ended]
             if active:
                 raise RunsActive(active)
@@ -205,9 +211,9 @@ class Engine:
         return await self._apply_once(federation, progress)
 
     async def _apply_once(self, federation: Federation, progress: Progress) -> Plan:
-        sites = [s for v in (await self._verdicts(federation)).values() for s in _chosen(v)]
+        sites = [s for v in (await self._verdicts(federation)).values() for s in chosen(v)]
         allotment = await self._target.allot(federation, sites)
-        decision = await self._decide(federation, allotment)
+        decision = await self.decide(federation, allotment)
         progress("identity: CA, certificates, keys")
         await self._target.renew(federation)
         self._store.save_federation(federation)  # from here on it is kept running
@@ -224,7 +230,7 @@ class Engine:
                 await self._target.ensure(stage)
             if number == 0:
                 await self._until_hub_ready(federation.name, decision.wanted)
-                await self._target.revoke_others(federation.name, sites)
+                await self._target.admit(federation.name, sites)
         if sites:
             progress(f"waiting for {len(sites)} sites to report")
         await self._until_ready(federation, decision, progress)
@@ -248,13 +254,13 @@ class Engine:
             raise _PortLost(lost)
 
     async def _until_ready(
-        self, federation: Federation, decision: _Decision, progress: Progress
+        self, federation: Federation, decision: Decision, progress: Progress
     ) -> None:
         deadline_s = time.monotonic() + READY_TIMEOUT_S
         online = -1
         told: set[str] = set()
         while True:
-            world, _ = await self._world(federation.name, decision.wanted)
+            world, _ = await self.world(federation.name, decision.wanted)
             conditions = health.judge(world)
             if conditions[0].status == "True":
                 return
@@ -285,21 +291,17 @@ class Engine:
         """Judge what is there now."""
         federation = self.require(name)
         allotment = self._store.allotment(name)
-        decision = await self._decide(federation, allotment)
-        world, runs = await self._world(name, decision.wanted)
+        decision = await self.decide(federation, allotment)
+        world, runs = await self.world(name, decision.wanted)
         conditions = health.judge(world)
-        groups = {
-            site.name: group.name
-            for group in federation.spec.groups
-            for site in render.declared_sites(group)
-        }
+        groups = {v.site: g for g, found in decision.by_group.items() for v in found}
         return FederationStatus(
             name=name,
             phase=health.phase(conditions, progressing=name in self._applying),
             endpoint=_endpoints(federation, allotment),
             versions={"umbel": __version__, "flower": versions.installed()},
             conditions=conditions,
-            sites=health.site_statuses(world, decision.verdicts, groups, str(Target.LOCAL)),
+            sites=health.site_statuses(world, decision.verdicts, groups, str(self._target.name)),
             certificates=tuple(world.certificates),
             runs=runs,
         )
@@ -315,35 +317,26 @@ class Engine:
             raise FederationUnknown(name, list(known))
         return known[name]
 
-    async def _decide(self, federation: Federation, allotment: Allotment) -> _Decision:
+    async def decide(self, federation: Federation, allotment: Allotment) -> Decision:
         by_group = await self._verdicts(federation)
-        chosen = {group: _chosen(verdicts) for group, verdicts in by_group.items()}
-        wanted = render.render(federation, chosen, allotment)
+        used = {group: chosen(verdicts) for group, verdicts in by_group.items()}
+        wanted = render.render(federation, used, allotment)
         verdicts = tuple(v for group in by_group.values() for v in group)
         seen = await self._target.observe(federation.name)
-        return _Decision(wanted, verdicts, diff.diff(federation.name, wanted, seen, verdicts))
+        return Decision(wanted, by_group, diff.diff(federation.name, wanted, seen, verdicts))
 
-    async def _verdicts(self, federation: Federation) -> dict[str, tuple[Verdict, ...]]:
+    async def _verdicts(self, federation: Federation) -> Mapping[str, tuple[Verdict, ...]]:
         for target in (federation.spec.superlink.on, *(g.on for g in federation.spec.groups)):
-            if target is not Target.LOCAL:
-                raise TargetNotHere(str(target))
-        sites = {site.name: site for site in await self._target.sites(federation)}
-        seen = await self._target.observe(federation.name)
-        running = {s.site for s in seen.values() if isinstance(s, Present)} - {HUB}
-        verdicts = {}
-        for group in federation.spec.groups:
-            own = [sites[declared.name] for declared in render.declared_sites(group)]
-            verdicts[group.name] = place(
-                group.placement, own, now_s=time.time(), previous=running & {s.name for s in own}
-            )
-        return verdicts
+            if target is not self._target.name:
+                raise TargetNotHere(str(target), str(self._target.name))
+        return await self._target.place(federation)
 
-    async def _world(self, name: str, wanted: Mapping[str, Unit]) -> _Look:
+    async def world(self, name: str, wanted: Mapping[str, Unit]) -> _Look:
         seen = await self._target.observe(name)
         nodes: Sequence[NodeSeen] | None = None
         runs: tuple[RunStatus, ...] | None = None
         why = "the hub does not answer"
-        if _hub_answers(seen):
+        if hub_answers(seen):
             try:
                 nodes, found = await self._flower.look(name)
                 runs = tuple(found)
@@ -355,16 +348,17 @@ class Engine:
             nodes=nodes,
             nodes_why=why,
             certificates=await self._target.certificates(name),
+            hindrances=await self._target.hindrances(name),
             fingerprints=self._target.fingerprints(name),
         )
         return world, runs
 
 
-def _chosen(verdicts: Sequence[Verdict]) -> list[str]:
+def chosen(verdicts: Sequence[Verdict]) -> list[str]:
     return [verdict.site for verdict in verdicts if verdict.chosen]
 
 
-def _hub_answers(seen: Mapping[str, Sighting]) -> bool:
+def hub_answers(seen: Mapping[str, Sighting]) -> bool:
     gate = seen.get(f"{HUB}/{Kind.GATE}")
     link = seen.get(f"{HUB}/{Kind.SUPERLINK}")
     return all(isinstance(s, Present) and s.health is Health.READY for s in (gate, link))
@@ -395,4 +389,5 @@ def _endpoints(federation: Federation, allotment: Allotment) -> dict[str, str]:
         "fleet": f"{host}:{ports.get('fleet', 0)}",
         "control": f"{host}:{ports.get('control', 0)}",
         "runtime": f"127.0.0.1:{ports.get('runtime', 0)}",
+        **allotment.addresses,
     }

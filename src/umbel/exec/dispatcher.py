@@ -78,6 +78,7 @@ class Dispatcher:
         self._running: dict[int, _Claim] = {}  # by the connection's descriptor
         self._desk = TaskDesk(settings.address, settings.ca.read_bytes())
         self._stopping = False
+        self._leaving = False  # told to stop, but who offers tasks comes first
         way = Way.HOLD_LINK if settings.site == HUB else Way.HOLD_NODE
         told = guard.open_to(way)  # who stores a task pokes us; stock Flower does not
         self._poll_s = settings.poll_s if told else min(settings.poll_s, _UNPOKED_S)
@@ -104,7 +105,11 @@ class Dispatcher:
         self._end_all()
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
-        self._stopping = True
+        if self._settings.drains and not self._leaving:
+            self._leaving = True
+            self._poll_s, self._look_s = _UNREACHABLE_WAIT_S, 0.0
+        else:
+            self._stopping = True
 
     def _take_pokes(self) -> int:
         """Count how often we were poked: once for each task, unless there were too many."""
@@ -123,6 +128,7 @@ class Dispatcher:
         try:
             task = source.acquire()
         except Unreachable:
+            self._stopping = self._stopping or (self._leaving and not self._busy())
             return _UNREACHABLE_WAIT_S
         finally:
             if task is None:

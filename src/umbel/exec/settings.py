@@ -30,6 +30,7 @@ class ExecSettings:
     per_task: Share = NO_LIMIT
     has: Share = NO_LIMIT  # what the site declares
     wheels: Path | None = None
+    drains: bool = False  # told to stop, it serves until nobody offers tasks any more
 
 
 _PATHS = ("ca", "secret", "flower_home", "runs", "tasks", "wake", "nursery", "parents")
@@ -47,6 +48,7 @@ def from_json(data: Mapping[str, Any]) -> ExecSettings:
         per_task=Share.read(data.get("per_task", {})),
         has=Share.read(data.get("has", {})),
         wheels=Path(data["wheels"]) if data.get("wheels") else None,
+        drains=bool(data.get("drains")),
     )
 
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from umbel.flower import drain
 from umbel.flower.fast import (
     batch_client,
     claims,
@@ -94,13 +95,24 @@ def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
     module.flower_superlink()
 
 
-def supernode(argv: Sequence[str], wake: Path, ready: Path) -> None:
-    """Run a SuperNode that wakes its executor, and notes its process id when it is connected."""
+def supernode(argv: Sequence[str], wake: Path, ready: Path, *, drains: bool = False) -> None:
+    """Run a SuperNode that wakes its executor, and notes its process id when it is connected.
+
+    One that drains finishes its message before it ends, and notes its node id too.
+    """
     module = import_module("flwr.supernode.cli.flower_supernode")
     pages.keep()
     silence.install()
     bells, changed = Bells(), threading.Event()
-    ringing.connected(lambda: ready.write_text(str(os.getpid())))
+
+    def connected(node_id: int) -> None:
+        if drains:
+            ready.with_suffix(".node").write_text(str(node_id))
+        ready.write_text(str(os.getpid()))
+
+    ringing.connected(connected)
+    if drains:
+        drain.install()
     if guard.open_to(Way.HOLD_NODE):
         ringing.supernode(bells, changed.set, Poker(wake))
         served: Any = import_module("flwr.supernode.main")

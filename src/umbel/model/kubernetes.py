@@ -15,19 +15,20 @@ URL_PATTERN = r"^https?://[^\s\"\\]+$"
 PATH_PATTERN = r"^/[^\"\\\n]*$"
 COUNT_PATTERN = r"^(100|[1-9]?[0-9])%$"
 
+POD_DATA = "/data"  # where a pod has the site's private data
+
 Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN, max_length=32)]
 ResourceName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9./]*[a-z0-9])?$", max_length=253)]
 NodePort = Annotated[int, Field(ge=1, le=65535)]
-HostName = Annotated[
-    str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$", max_length=253)
-]
+HostName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$", max_length=253)]
 
 
 class Image(Spec):
     """Where the containers' image comes from."""
 
     name: Annotated[str, Field(pattern=IMAGE_PATTERN, max_length=512)] | None = Field(
-        default=None, description="With its tag or digest; left out: umbel, of the operator's version."
+        default=None,
+        description="With its tag or digest; left out: umbel, of the operator's version.",
     )
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
         default="IfNotPresent", description="When the image is pulled."
@@ -176,9 +177,9 @@ class ClusterValues(Spec):
 class Rollout(Spec):
     """How a change reaches the sites of a group: batch after batch, each healthy before the next."""
 
-    max_concurrent: (
-        Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=COUNT_PATTERN)]
-    ) = Field(default="25%", description="How many sites change at once, or a percentage.")
+    max_concurrent: Annotated[int, Field(ge=1)] | Annotated[str, Field(pattern=COUNT_PATTERN)] = (
+        Field(default="25%", description="How many sites change at once, or a percentage.")
+    )
     max_failures: int = Field(
         default=0, ge=0, description="So many sites may fail; with one more, all go back."
     )

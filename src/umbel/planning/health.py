@@ -22,6 +22,7 @@ class World:
     nodes_why: str
     certificates: Sequence[CertificateStatus]
     fingerprints: Mapping[str, str]  # by site: the key that the site's name is bound to
+    hindrances: Sequence[Condition] = ()  # what the target found in the way
 
 
 Check = Callable[[World], Condition]
@@ -74,7 +75,7 @@ CHECKS: tuple[Check, ...] = (hub_available, certificates_valid, sites_online)
 
 def judge(world: World) -> tuple[Condition, ...]:
     """Give every condition, and Ready as their sum."""
-    conditions = tuple(check(world) for check in CHECKS)
+    conditions = (*world.hindrances, *(check(world) for check in CHECKS))
     bad = next((c for c in conditions if c.status != "True"), None)
     if bad is None:
         ready = Condition("Ready", "True", "AllGood", "the federation takes runs")

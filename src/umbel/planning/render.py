@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from umbel.model.federation import (
     OWNER,
@@ -11,8 +12,10 @@ from umbel.model.federation import (
     Group,
     Resources,
     Role,
+    Target,
     TaskResources,
 )
+from umbel.model.kubernetes import POD_DATA, ClusterValues, HubOnKubernetes, SitesOnKubernetes
 from umbel.model.site import Site, TaintSeen
 from umbel.model.unit import HUB, Kind, Unit
 from umbel.ports import Allotment
@@ -20,6 +23,8 @@ from umbel.ports import Allotment
 
 def declared_sites(group: Group) -> tuple[DeclaredSite, ...]:
     """Name the sites of a local group: those declared, or GROUP-1, GROUP-2 and so on."""
+    if group.on is not Target.LOCAL:
+        return ()
     if isinstance(group.sites, int):
         return tuple(
             DeclaredSite(name=f"{group.name}-{number}") for number in range(1, group.sites + 1)
@@ -73,7 +78,7 @@ def render(
 def _hub(federation: Federation, allotment: Allotment) -> list[Unit]:
     spec, name = federation.spec, federation.name
     link = spec.superlink
-    gate = {
+    gate: dict[str, object] = {
         "endpoint": link.endpoint,
         "listen": link.listen,
         "names": sorted({link.endpoint, *link.alternative_names}),
@@ -82,6 +87,9 @@ def _hub(federation: Federation, allotment: Allotment) -> list[Unit]:
     }
     runtime = allotment.ports.get("runtime", 0)
     served = _exec(federation, runtime, spec.runtime.server_resources, Resources())
+    if link.on is Target.OCM:
+        pod = (link.kubernetes or HubOnKubernetes()).model_dump(mode="json")
+        gate |= {"pod": pod, "image": spec.runtime.image.model_dump(mode="json")}
     return [
         Unit(name, HUB, Kind.SUPERLINK, {}),
         Unit(name, HUB, Kind.GATE, gate),
@@ -95,20 +103,44 @@ def _site(
     config: dict[str, object] = {**group.data.node_config}
     if group.data.host_path is not None:
         config["data-path"] = group.data.host_path
+    pod = _pod(federation, group, site)
+    config |= pod.pop("node_config", {})
     if site in allotment.partitions:
         config |= {"partition-id": allotment.partitions[site], "num-partitions": count}
     port = allotment.ports.get(f"site/{site}", 0)
     supernode = {
         "group": group.name,
-        "fleet": f"{federation.spec.superlink.endpoint}:{allotment.ports.get('fleet', 0)}",
+        "fleet": allotment.addresses.get("fleet")
+        or f"{federation.spec.superlink.endpoint}:{allotment.ports.get('fleet', 0)}",
         "runtime_port": port,
         "node_config": config,
+        **pod,
     }
     executor = _exec(federation, port, federation.spec.runtime.resources, _allocatable(group, site))
     return [
         Unit(federation.name, site, Kind.SUPERNODE, supernode),
         Unit(federation.name, site, Kind.CLIENT_EXEC, executor),
     ]
+
+
+def _pod(federation: Federation, group: Group, site: str) -> dict[str, Any]:
+    """Give what a site on Kubernetes has besides: its pod, and the path of its data there."""
+    if group.on is not Target.OCM:
+        return {}
+    settings = group.kubernetes or SitesOnKubernetes()
+    own = settings.clusters.get(site, ClusterValues())
+    folder = own.host_path or group.data.host_path
+    data = {"data-path": POD_DATA} if folder else {}
+    shared = settings.model_dump(mode="json", exclude={"clusters", "rollout"})
+    return {
+        "node_config": {**data, **own.node_config},
+        "pod": {
+            **shared,
+            **own.model_dump(mode="json", exclude_none=True, exclude={"node_config"}),
+        },
+        "data": folder,
+        "image": federation.spec.runtime.image.model_dump(mode="json"),
+    }
 
 
 def _exec(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from umbel.errors import UmbelError
 from umbel.identity.partitions import assign
 from umbel.model.federation import Federation, Target
-from umbel.model.site import Site
-from umbel.model.status import CertificateStatus
-from umbel.model.unit import Health, Kind, Present, Sighting, Unit, Unknown
+from umbel.model.site import Verdict
+from umbel.model.status import CertificateStatus, Condition
+from umbel.model.unit import HUB, Health, Kind, Present, Sighting, Unit, Unknown
+from umbel.planning.choosing import choose_sites
 from umbel.planning.render import as_site, declared_sites
 from umbel.ports import Allotment, Store
 from umbel.testing.builders import fingerprint_of, present
@@ -33,12 +35,26 @@ class FakeTarget:
         self.slow: set[str] = set()  # units that never get further than starting
         self.refuses: UmbelError | None = None  # what `ensure` raises
         self.listed: list[CertificateStatus] = []
+        self.in_the_way: list[Condition] = []
         self.ended: list[str] = []  # runs whose tasks were ended
 
-    async def sites(self, federation: Federation) -> Sequence[Site]:
-        """Describe the sites that the document declares."""
-        groups = [group for group in federation.spec.groups if group.on is Target.LOCAL]
-        return [as_site(d, str(Target.LOCAL)) for group in groups for d in declared_sites(group)]
+    @property
+    def name(self) -> Target:
+        """What the document calls it."""
+        return Target.LOCAL
+
+    async def place(self, federation: Federation) -> Mapping[str, tuple[Verdict, ...]]:
+        """Judge the sites that the document declares."""
+        declared = [d for group in federation.spec.groups for d in declared_sites(group)]
+        sites = {d.name: as_site(d, str(Target.LOCAL)) for d in declared}
+        units = self._units.get(federation.name, {}).values()
+        running = set() if self.blind else {unit.site for unit in units} - {HUB}
+        return choose_sites(federation, sites, running, time.time())
+
+    async def hindrances(self, federation: str) -> Sequence[Condition]:
+        """Give what the test put in the way."""
+        del federation
+        return tuple(self.in_the_way)
 
     async def allot(self, federation: Federation, sites: Sequence[str]) -> Allotment:
         """Give ports and partition ids, and remember them."""
@@ -86,7 +102,7 @@ class FakeTarget:
         await self.prepare(federation)
         return ()
 
-    async def revoke_others(self, federation: str, sites: Collection[str]) -> None:
+    async def admit(self, federation: str, sites: Collection[str]) -> None:
         """Forget the keys of all others."""
         held = self._keys.get(federation, {})
         for site in [site for site in held if site not in sites]:

@@ -141,7 +141,7 @@ def test_a_clientapp_that_ended_well_is_not_answered_for(link: Link, node_state:
 
 
 def test_a_supernode_says_when_it_is_connected(said: list[str]) -> None:
-    ringing.connected(lambda: said.append("connected"))
+    ringing.connected(lambda _: said.append("connected"))
     InMemoryNodeState(InMemoryObjectStore()).set_node_id(7)
     assert said == ["connected"]
 

@@ -87,7 +87,7 @@ def _crashed(details: str) -> Any:
     return import_module("flwr.app.error").Error(stock.code, details or stock.reason)
 
 
-def connected(tell: Callable[[], object]) -> None:
-    """Say when a SuperNode is connected: it learns its node id then."""
+def connected(tell: Callable[[int], object]) -> None:
+    """Say when a SuperNode is connected, and the node id that it learns then."""
     state = import_module("flwr.supernode.nodestate.in_memory_nodestate").InMemoryNodeState
-    after(state, "set_node_id", lambda *_: tell())
+    after(state, "set_node_id", lambda _, __, node_id: tell(node_id))

@@ -7,6 +7,7 @@ import errno
 import json
 import shutil
 import signal
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,9 +24,10 @@ from umbel.identity.node_keys import PRIVATE, PUBLIC
 from umbel.identity.partitions import assign, natural
 from umbel.identity.roster import Roster
 from umbel.model.federation import Federation, Target, User
-from umbel.model.site import Site
-from umbel.model.status import CertificateStatus
+from umbel.model.site import Verdict
+from umbel.model.status import CertificateStatus, Condition
 from umbel.model.unit import HUB, Health, Kind, Present, Sighting, Unit
+from umbel.planning.choosing import choose_sites
 from umbel.planning.render import as_site, declared_sites, users
 from umbel.ports import Allotment, Store
 from umbel.sockets import is_answered
@@ -55,14 +57,22 @@ class LocalTarget:
         self._supervisor = supervisor
         self._flower = flower
 
-    async def sites(self, federation: Federation) -> Sequence[Site]:
-        """Describe the sites that the document's local groups declare."""
-        return [
-            as_site(declared, str(Target.LOCAL))
-            for group in federation.spec.groups
-            if group.on is Target.LOCAL
-            for declared in declared_sites(group)
-        ]
+    @property
+    def name(self) -> Target:
+        """What the document calls it."""
+        return Target.LOCAL
+
+    async def place(self, federation: Federation) -> Mapping[str, tuple[Verdict, ...]]:
+        """Judge the sites that the document's groups declare."""
+        declared = [d for group in federation.spec.groups for d in declared_sites(group)]
+        sites = {d.name: as_site(d, str(Target.LOCAL)) for d in declared}
+        seen = self._supervisor.observe(federation.name).values()
+        return choose_sites(federation, sites, {s.site for s in seen} - {HUB}, time.time())
+
+    async def hindrances(self, federation: str) -> Sequence[Condition]:
+        """Give what is in the way: on one machine, nothing but what the units say."""
+        del federation
+        return ()
 
     async def allot(self, federation: Federation, sites: Sequence[str]) -> Allotment:
         """Give ports and partition ids, and remember them."""
@@ -246,8 +256,8 @@ class LocalTarget:
             federation, [u.partition("/")[0] for u in units if u.endswith(f"/{Kind.SUPERNODE}")]
         )
 
-    async def revoke_others(self, federation: str, sites: Collection[str]) -> None:
-        """Shut out who was let in once and is not in the document any more."""
+    async def admit(self, federation: str, sites: Collection[str]) -> None:
+        """Let these sites in and no others: who was let in once and is not among them is shut out."""
         known = self.fingerprints(federation)
         await self._revoke(federation, [site for site in known if site not in sites])
 

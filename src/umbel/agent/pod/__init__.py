@@ -1,0 +1,1 @@
+"""What runs in the containers of a federation on Kubernetes."""

@@ -1,0 +1,1 @@
+"""Kubernetes' API as plain JSON: get, list, apply, delete, watch."""

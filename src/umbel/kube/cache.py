@@ -1,0 +1,138 @@
+"""What a cluster holds of some kinds, kept up to date by watching. Nothing is asked twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from umbel.errors import UmbelError
+from umbel.kube.client import Kube, WatchEnded
+from umbel.kube.kinds import Kind, Object
+
+Key = tuple[str, str]  # namespace, name
+Trim = Callable[[Object], Object | None]
+Tell = Callable[[Kind, Object], None]
+AGAIN_S = 2.0
+log = logging.getLogger("umbel.kube")
+
+
+def lean(content: Object) -> Object | None:
+    """Drop what nobody reads."""
+    content["metadata"].pop("managedFields", None)
+    return content
+
+
+@dataclass(slots=True)
+class Watched:
+    """The objects of one kind."""
+
+    kind: Kind
+    namespace: str | None = None
+    labels: str = ""
+    trim: Trim = lean
+    objects: dict[Key, Object] = field(default_factory=dict)
+    fault: str = "not looked yet"  # why what is here may be old; empty: it is not
+
+    def get(self, name: str, namespace: str = "") -> Object | None:
+        """Give one object, or None."""
+        return self.objects.get((namespace, name))
+
+    def put(self, content: Object) -> bool:
+        """Take the object in, unless a newer one is there; says whether something changed."""
+        key = key_of(content)
+        kept = self.trim(content)
+        if kept is None:
+            return self.objects.pop(key, None) is not None
+        before = self.objects.get(key)
+        if before is not None and _version(before) >= _version(kept):
+            return False
+        self.objects[key] = kept
+        return True
+
+
+def key_of(content: Object) -> Key:
+    """Name an object."""
+    meta = content["metadata"]
+    return meta.get("namespace", ""), meta["name"]
+
+
+def _version(content: Object) -> int:
+    return int(content["metadata"].get("resourceVersion") or 0)
+
+
+class Cache:
+    """Several kinds, watched side by side."""
+
+    def __init__(self, kube: Kube, watched: Iterable[Watched], tell: Tell) -> None:
+        self._kube = kube
+        self._watched = {one.kind: one for one in watched}
+        self._tell = tell
+        self._filled = {kind: asyncio.Event() for kind in self._watched}
+
+    def __getitem__(self, kind: Kind) -> Watched:
+        return self._watched[kind]
+
+    def has(self, kind: Kind) -> bool:
+        """Whether the kind is watched here."""
+        return kind in self._watched
+
+    @property
+    def faults(self) -> Mapping[str, str]:
+        """Say which kinds cannot be looked at, and why."""
+        return {kind.name: one.fault for kind, one in self._watched.items() if one.fault}
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for one in self._watched.values():
+                group.create_task(self._keep(one))
+
+    async def filled(self, timeout_s: float = 60.0) -> None:
+        """Return when every kind was listed once, or could not be."""
+        async with asyncio.timeout(timeout_s):
+            for event in self._filled.values():
+                await event.wait()
+
+    async def _keep(self, one: Watched) -> None:
+        while True:
+            try:
+                version = await self._list(one)
+                while True:
+                    version = await self._follow(one, version)
+            except WatchEnded:
+                continue
+            except UmbelError as error:
+                if not one.fault:
+                    log.warning("%s: %s", one.kind.name, error)
+                one.fault = str(error)
+                self._filled[one.kind].set()
+                await asyncio.sleep(AGAIN_S)
+
+    async def _list(self, one: Watched) -> str:
+        found, version = await self._kube.list(one.kind, one.namespace, one.labels)
+        fresh = {key_of(content) for content in found}
+        for key in one.objects.keys() - fresh:
+            self._tell(one.kind, one.objects.pop(key))
+        for content in found:
+            content.setdefault("apiVersion", one.kind.api)
+            content.setdefault("kind", one.kind.name)
+            if one.put(content):
+                self._tell(one.kind, content)
+        one.fault = ""
+        self._filled[one.kind].set()
+        return version
+
+    async def _follow(self, one: Watched, version: str) -> str:
+        watch = self._kube.watch(one.kind, version, one.namespace, one.labels)
+        async with contextlib.aclosing(watch) as events:  # type: ignore[type-var]
+            async for what, content in events:
+                version = content["metadata"]["resourceVersion"]
+                if what == "DELETED":
+                    if one.objects.pop(key_of(content), None) is not None:
+                        self._tell(one.kind, content)
+                elif what != "BOOKMARK" and one.put(content):
+                    self._tell(one.kind, content)
+        return version

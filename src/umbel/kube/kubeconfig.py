@@ -1,0 +1,178 @@
+"""How to reach a cluster: from a kubeconfig, or as a pod from within."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import ssl
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from umbel.errors import RequestError, SecurityError
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_EXEC_TIMEOUT_S = 60
+_FRESH_S = 60.0  # a token is renewed this long before it ends
+
+
+class KubeconfigUnusable(RequestError):
+    """There is no kubeconfig, or it does not say how to reach a cluster."""
+
+    code = "U370"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(
+            f"the kubeconfig {path} cannot be used: {why}",
+            hint="set KUBECONFIG, or name the file with --kubeconfig and a context with --context",
+        )
+
+
+class KubeconfigInsecure(SecurityError):
+    """The kubeconfig says that the API server's certificate is not to be checked."""
+
+    code = "U430"
+    exit_status = 2
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__(
+            f"cluster {cluster!r} in the kubeconfig has insecure-skip-tls-verify or plain http",
+            hint="give the cluster's CA in certificate-authority instead",
+        )
+
+
+class LoginFailed(SecurityError):
+    """The program that the kubeconfig names for logging in failed."""
+
+    code = "U431"
+
+    def __init__(self, command: str, why: str) -> None:
+        super().__init__(
+            f"{command}, which the kubeconfig names for logging in, failed: {why}",
+            hint="run kubectl get namespaces: it uses the same program",
+        )
+
+
+@dataclass(slots=True)
+class Reach:
+    """One cluster, one user. Tokens are renewed as they end."""
+
+    server: str
+    trust: ssl.SSLContext
+    namespace: str = "default"
+    token_file: Path | None = None
+    plugin: Mapping[str, Any] | None = None
+    _token: str = field(default="", repr=False)
+    _until_s: float = 0.0
+
+    def token(self) -> str:
+        """Give the bearer token of now; empty when a certificate speaks for us."""
+        if self.token_file is not None:
+            return self.token_file.read_text().strip()
+        if self.plugin is not None and time.time() > self._until_s - _FRESH_S:
+            self._token, self._until_s = _login(self.plugin)
+        return self._token
+
+
+def find(path: Path | None = None, context: str | None = None) -> Reach:
+    """Find the cluster: the file named, KUBECONFIG, ~/.kube/config, else the pod's own account."""
+    if path is None and not os.environ.get("KUBECONFIG"):
+        if (ACCOUNT / "token").exists() and os.environ.get("KUBERNETES_SERVICE_HOST"):
+            return _from_within()
+        path = Path("~/.kube/config").expanduser()
+    chosen = path or Path(os.environ["KUBECONFIG"].split(os.pathsep)[0])
+    return _from_file(chosen, context)
+
+
+def _from_within() -> Reach:
+    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+    host = f"[{host}]" if ":" in host else host
+    return Reach(
+        server=f"https://{host}:{port}",
+        trust=ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt")),
+        namespace=(ACCOUNT / "namespace").read_text().strip(),
+        token_file=ACCOUNT / "token",
+    )
+
+
+def _from_file(path: Path, context: str | None) -> Reach:
+    try:
+        data = yaml.safe_load(path.read_text())
+        name = context or data["current-context"]
+        chosen = _named(data["contexts"], name, "context")
+        cluster = _named(data["clusters"], chosen["cluster"], "cluster")
+        user = _named(data.get("users") or [], chosen["user"], "user")
+    except OSError as error:
+        raise KubeconfigUnusable(str(path), error.strerror or "unreadable") from error
+    except (yaml.YAMLError, KeyError, TypeError, LookupError) as error:
+        raise KubeconfigUnusable(str(path), f"it lacks {error}") from error
+    server = str(cluster["server"]).rstrip("/")
+    if cluster.get("insecure-skip-tls-verify") or not server.startswith("https://"):
+        raise KubeconfigInsecure(chosen["cluster"])
+    try:
+        trust = _trust(cluster, user, path.parent)
+    except (OSError, ssl.SSLError, binascii.Error) as error:
+        raise KubeconfigUnusable(str(path), f"its certificates: {error}") from error
+    token_file = user.get("tokenFile")
+    reach = Reach(server, trust, chosen.get("namespace") or "default")
+    reach.token_file = path.parent / token_file if token_file else None
+    reach.plugin = user.get("exec")
+    reach._token = str(user.get("token") or "")  # noqa: SLF001  # our own
+    return reach
+
+
+def _named(entries: Any, name: str, kind: str) -> dict[str, Any]:
+    for entry in entries:
+        if entry["name"] == name:
+            found: dict[str, Any] = entry[kind]
+            return found
+    raise LookupError(f"the {kind} {name!r}")
+
+
+def _trust(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) -> ssl.SSLContext:
+    authority = _content(cluster, "certificate-authority", folder)
+    context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+    certificate = _content(user, "client-certificate", folder)
+    key = _content(user, "client-key", folder)
+    if certificate and key:
+        with tempfile.TemporaryDirectory() as private:  # 0700; OpenSSL reads files only
+            pair = Path(private) / "pair.pem"
+            pair.touch(0o600)
+            pair.write_bytes(certificate + b"\n" + key)
+            context.load_cert_chain(pair)
+    return context
+
+
+def _content(entry: Mapping[str, Any], key: str, folder: Path) -> bytes:
+    if coded := entry.get(f"{key}-data"):
+        return base64.b64decode(coded)
+    return (folder / entry[key]).read_bytes() if entry.get(key) else b""
+
+
+def _login(plugin: Mapping[str, Any]) -> tuple[str, float]:
+    """Ask the plug-in for a token, as kubectl does; gives when it ends too."""
+    command = [str(plugin["command"]), *map(str, plugin.get("args") or [])]
+    extra = {str(e["name"]): str(e["value"]) for e in plugin.get("env") or []}
+    asked = {"apiVersion": plugin["apiVersion"], "kind": "ExecCredential", "spec": {}}
+    env = {**os.environ, **extra, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
+    try:
+        done = subprocess.run(
+            command, env=env, capture_output=True, timeout=_EXEC_TIMEOUT_S, check=True
+        )
+        status = json.loads(done.stdout)["status"]
+        token = str(status["token"])
+    except subprocess.CalledProcessError as error:
+        raise LoginFailed(command[0], error.stderr.decode(errors="replace")[-300:]) from error
+    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError) as error:
+        raise LoginFailed(command[0], str(error)) from error
+    ends = status.get("expirationTimestamp")
+    return token, datetime.fromisoformat(ends).timestamp() if ends else float("inf")
