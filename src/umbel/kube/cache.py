@@ -33,23 +33,40 @@ class Watched:
     namespace: str | None = None
     labels: str = ""
     trim: Trim = lean
+    index: Callable[[Object], str] = lambda _: ""
     objects: dict[Key, Object] = field(default_factory=dict)
+    _by: dict[str, dict[Key, Object]] = field(default_factory=dict)
     fault: str = "not looked yet"  # why what is here may be old; empty: it is not
 
     def get(self, name: str, namespace: str = "") -> Object | None:
         """Give one object, or None."""
         return self.objects.get((namespace, name))
 
+    def of(self, index: str) -> list[Object]:
+        """Give the objects with this index, by namespace and name."""
+        found = self._by.get(index, {})
+        return [found[key] for key in sorted(found)]
+
     def put(self, content: Object) -> bool:
         """Take the object in, unless a newer one is there; says whether something changed."""
         key = key_of(content)
         kept = self.trim(content)
         if kept is None:
-            return self.objects.pop(key, None) is not None
+            return self.drop(key)
         before = self.objects.get(key)
         if before is not None and _version(before) >= _version(kept):
             return False
+        self.drop(key)
         self.objects[key] = kept
+        self._by.setdefault(self.index(kept), {})[key] = kept
+        return True
+
+    def drop(self, key: Key) -> bool:
+        """Forget the object; says whether it was there."""
+        before = self.objects.pop(key, None)
+        if before is None:
+            return False
+        self._by[self.index(before)].pop(key, None)
         return True
 
 
@@ -115,7 +132,9 @@ class Cache:
         found, version = await self._kube.list(one.kind, one.namespace, one.labels)
         fresh = {key_of(content) for content in found}
         for key in one.objects.keys() - fresh:
-            self._tell(one.kind, one.objects.pop(key))
+            gone = one.objects[key]
+            one.drop(key)
+            self._tell(one.kind, gone)
         for content in found:
             content.setdefault("apiVersion", one.kind.api)
             content.setdefault("kind", one.kind.name)
@@ -131,7 +150,7 @@ class Cache:
             async for what, content in events:
                 version = content["metadata"]["resourceVersion"]
                 if what == "DELETED":
-                    if one.objects.pop(key_of(content), None) is not None:
+                    if one.drop(key_of(content)):
                         self._tell(one.kind, content)
                 elif what != "BOOKMARK" and one.put(content):
                     self._tell(one.kind, content)

@@ -38,7 +38,7 @@ CONFIG = "umbel-config"
 TRUST = "umbel-trust"
 PIECES = 4  # variables that carry a site's settings: each holds 1,024 characters
 PIECE = 1024
-FEEDBACK = ("publicKey", "fingerprint", "state", "message", "version")
+FEEDBACK = ("publicKey", "fingerprint", "state", "message", "version", "release")
 DRAIN_MARGIN_S = 30
 
 
@@ -302,9 +302,16 @@ class SiteValues:
     node: Mapping[str, Any]  # fleet, nodeConfig
     settings: SitesOnKubernetes
     data_path: str = ""
-    fingerprint: str = ""
     template: str = ""
     own: ClusterValues = field(default_factory=ClusterValues)
+
+    @property
+    def release(self) -> str:
+        """Name the version and the values together: the site says which one it runs."""
+        about = [dict(self.node), self.data_path, self.template, self.own.model_dump(mode="json")]
+        about.append(self.settings.model_dump(mode="json", exclude={"clusters", "rollout"}))
+        text = json.dumps(about, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def node_settings(unit: Unit) -> dict[str, Any]:
@@ -318,7 +325,8 @@ class TooLong(ValueError):
 
 def config(values: SiteValues) -> Object:
     """Give a cluster's AddOnDeploymentConfig: everything, for nothing is merged."""
-    text = json.dumps(values.node, sort_keys=True, separators=(",", ":"))
+    told = {**values.node, "release": values.release}
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
     coded = base64.b64encode(text.encode()).decode()
     if len(coded) > PIECES * PIECE:
         raise TooLong(values.cluster)
@@ -332,16 +340,19 @@ def config(values: SiteValues) -> Object:
     return {
         "apiVersion": ADDON_API,
         "kind": "AddOnDeploymentConfig",
-        "metadata": _of_cluster(values),
+        "metadata": _of_cluster(values, config_name(values)),
         "spec": spec | _placed(values) | _network(values) | _resources(values),
     }
 
 
-def _of_cluster(values: SiteValues, **more: Any) -> dict[str, object]:
+def config_name(values: SiteValues) -> str:
+    """Name a cluster's values; like versions, they never change."""
+    return f"{values.names.addon}-{values.release}"
+
+
+def _of_cluster(values: SiteValues, name: str, **more: Any) -> dict[str, object]:
     labels = {SITE_GROUP: values.group}
-    return values.names.metadata(
-        values.names.addon, "site", namespace=values.cluster, labels=labels, **more
-    )
+    return values.names.metadata(name, "site", namespace=values.cluster, labels=labels, **more)
 
 
 def _placed(values: SiteValues) -> Object:
@@ -383,20 +394,64 @@ def _resources(values: SiteValues) -> Object:
     }
 
 
-def installed(values: SiteValues) -> Object:
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a cluster was given, and since when."""
+
+    template: str
+    config: str
+    release: str
+    fingerprints: str
+    at: str  # ISO 8601, UTC
+
+    def annotations(self, prefix: str = "") -> dict[str, str]:
+        """Write it down beside the reference."""
+        return {
+            f"{_ABOUT}{prefix}template": self.template,
+            f"{_ABOUT}{prefix}config": self.config,
+            f"{_ABOUT}{prefix}release": self.release,
+            f"{_ABOUT}{prefix}given-at": self.at,
+            (f"{_ABOUT}{prefix}fingerprint" if prefix else FINGERPRINT): self.fingerprints,
+        }
+
+
+_ABOUT = "umbel.dev/"
+BEFORE = "former-"
+
+
+def given(installed: Object, prefix: str = "") -> Given | None:
+    """Read what a cluster was given; with BEFORE, what it had before that."""
+    notes = installed["metadata"].get("annotations") or {}
+    if f"{_ABOUT}{prefix}template" not in notes:
+        return None
+    fingerprints = notes.get(f"{_ABOUT}{prefix}fingerprint" if prefix else FINGERPRINT, "")
+    return Given(
+        template=notes.get(f"{_ABOUT}{prefix}template", ""),
+        config=notes.get(f"{_ABOUT}{prefix}config", ""),
+        release=notes.get(f"{_ABOUT}{prefix}release", ""),
+        fingerprints=fingerprints,
+        at=notes.get(f"{_ABOUT}{prefix}given-at", ""),
+    )
+
+
+def installed(names: Names, cluster: str, group: str, now: Given, before: Given | None) -> Object:
     """Give a cluster's ManagedClusterAddOn: this version, with these values."""
     configs = [
-        {"group": ADDON_GROUP, "resource": "addontemplates", "name": values.template},
+        {"group": ADDON_GROUP, "resource": "addontemplates", "name": now.template},
         {
             "group": ADDON_GROUP,
             "resource": "addondeploymentconfigs",
-            "namespace": values.cluster,
-            "name": values.names.addon,
+            "namespace": cluster,
+            "name": now.config,
         },
     ]
+    notes = {**now.annotations(), **(before.annotations(BEFORE) if before else {})}
+    meta = names.metadata(
+        names.addon, "site", namespace=cluster, labels={SITE_GROUP: group}, annotations=notes
+    )
     return {
         "apiVersion": ADDON_API,
         "kind": "ManagedClusterAddOn",
-        "metadata": _of_cluster(values, annotations={FINGERPRINT: values.fingerprint}),
+        "metadata": meta,
         "spec": {"configs": configs},
     }

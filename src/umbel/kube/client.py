@@ -1,0 +1,257 @@
+"""Speaks to one API server. Answers are plain JSON; what goes wrong is an error with its reason."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Self
+
+import httpx
+
+from umbel.errors import WorldError
+from umbel.kube.kinds import Kind, Object, kind_of
+from umbel.kube.kubeconfig import Reach
+
+MANAGER = "umbel"
+PAGE = 500
+QPS = 50.0  # as OCM's own controllers
+BURST = 100.0
+WATCH_S = 300
+_NOT_FOUND = 404
+_CONFLICT = 409
+_GONE = 410
+
+
+class KubeRefused(WorldError):
+    """The API server said no."""
+
+    code = "U253"
+
+    def __init__(self, what: str, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{what}: {message}", hint=_hint(status, reason))
+        self.status = status
+        self.reason = reason
+
+
+class KubeUnreachable(WorldError):
+    """The API server does not answer."""
+
+    code = "U254"
+
+    def __init__(self, server: str, why: str) -> None:
+        super().__init__(
+            f"the API server {server} does not answer: {why}",
+            hint="check the kubeconfig and the network: kubectl get namespaces",
+        )
+
+
+class WatchEnded(Exception):  # caught where watches begin anew
+    """The server has forgotten where we were: list again."""
+
+
+def _hint(status: int, reason: str) -> str:
+    if status in (401, 403):
+        return "ask for the rights that docs/guides/ocm/install.md lists"
+    if status == _NOT_FOUND:
+        return "is the namespace there, and does the cluster serve this kind?"
+    return f"the API server's reason: {reason}"
+
+
+class Limiter:
+    """Lets so many requests through each second, and some more at once."""
+
+    def __init__(self, qps: float = QPS, burst: float = BURST) -> None:
+        self._qps, self._burst = qps, burst
+        self._left, self._at_s = burst, time.monotonic()
+
+    async def turn(self) -> None:
+        """Wait for a turn."""
+        now_s = time.monotonic()
+        self._left = min(self._burst, self._left + (now_s - self._at_s) * self._qps)
+        self._at_s = now_s
+        self._left -= 1
+        if self._left < 0:
+            await asyncio.sleep(-self._left / self._qps)
+
+
+class Kube:
+    """The few verbs that Umbel needs."""
+
+    def __init__(self, reach: Reach, *, limiter: Limiter | None = None) -> None:
+        self.reach = reach
+        self.writes = 0
+        self._limiter = limiter or Limiter()
+        limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
+        self._http = httpx.AsyncClient(
+            base_url=reach.server,
+            verify=reach.trust,
+            timeout=httpx.Timeout(30.0),
+            limits=limits,
+            trust_env=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Object | None:
+        """Give the object, or None."""
+        try:
+            return await self._ask("GET", kind.path(name, namespace))
+        except KubeRefused as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+
+    async def list(
+        self, kind: Kind, namespace: str | None = None, labels: str = ""
+    ) -> tuple[list[Object], str]:
+        """Give all objects, page by page, and the version of the list."""
+        found: list[Object] = []
+        query = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {})
+        while True:
+            answer = await self._ask("GET", kind.path(namespace=namespace), query=query)
+            found += answer.get("items") or []
+            following = answer["metadata"].get("continue")
+            if not following:
+                return found, answer["metadata"]["resourceVersion"]
+            query = {**query, "continue": following}
+
+    async def apply(self, content: Object, *, status: bool = False, force: bool = True) -> Object:
+        """Have the object so (server-side apply, as our own field manager)."""
+        kind, meta = kind_of(content), content["metadata"]
+        path = kind.path(meta["name"], meta.get("namespace")) + ("/status" if status else "")
+        query = {"fieldManager": MANAGER, "force": "true" if force else "false"}
+        return await self._ask("PATCH", path, content, query, "application/apply-patch+yaml")
+
+    async def create(self, content: Object) -> Object | None:
+        """Create the object; None when one of that name is there already."""
+        kind, meta = kind_of(content), content["metadata"]
+        query = {"fieldManager": MANAGER}
+        try:
+            return await self._ask(
+                "POST", kind.path(namespace=meta.get("namespace")), content, query
+            )
+        except KubeRefused as error:
+            if error.status == _CONFLICT and error.reason == "AlreadyExists":
+                return None
+            raise
+
+    async def replace(self, content: Object) -> Object | None:
+        """Put the object in its former place; None when somebody else was faster."""
+        kind, meta = kind_of(content), content["metadata"]
+        path = kind.path(meta["name"], meta.get("namespace"))
+        try:
+            return await self._ask("PUT", path, content, {"fieldManager": MANAGER})
+        except KubeRefused as error:
+            if error.status == _CONFLICT:
+                return None
+            raise
+
+    async def merge(
+        self, kind: Kind, name: str, namespace: str | None, change: Mapping[str, Any]
+    ) -> Object | None:
+        """Change some fields; None when the object is gone."""
+        form = "application/merge-patch+json"
+        try:
+            return await self._ask("PATCH", kind.path(name, namespace), dict(change), {}, form)
+        except KubeRefused as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+
+    async def delete(self, kind: Kind, name: str, namespace: str | None = None) -> bool:
+        """Delete the object and what it owns; False when it was not there."""
+        body = {"propagationPolicy": "Background"}
+        try:
+            await self._ask("DELETE", kind.path(name, namespace), body)
+        except KubeRefused as error:
+            if error.status == _NOT_FOUND:
+                return False
+            raise
+        return True
+
+    async def serves(self, kind: Kind) -> bool:
+        """Whether the cluster knows the kind."""
+        try:
+            found = await self._ask("GET", kind.root)
+        except KubeRefused as error:
+            if error.status == _NOT_FOUND:
+                return False
+            raise
+        return any(item["name"] == kind.plural for item in found.get("resources", ()))
+
+    async def watch(
+        self, kind: Kind, version: str, namespace: str | None = None, labels: str = ""
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """Give every change since the version, until the server ends the watch."""
+        query = {
+            "watch": "true",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_S),
+        } | ({"labelSelector": labels} if labels else {})
+        path = kind.path(namespace=namespace)
+        slow = httpx.Timeout(30.0, read=WATCH_S + 30.0)
+        try:
+            async with self._http.stream(
+                "GET", path, params=query, headers=self._headers(), timeout=slow
+            ) as answer:
+                if answer.status_code == _GONE:
+                    raise WatchEnded
+                if answer.is_error:
+                    await answer.aread()
+                    raise _refusal("watch", path, answer)
+                async for line in answer.aiter_lines():
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise WatchEnded
+                    yield event["type"], event["object"]
+        except httpx.HTTPError as error:
+            raise KubeUnreachable(self.reach.server, _words(error)) from error
+
+    def _headers(self) -> dict[str, str]:
+        token = self.reach.token()
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        form: str = "application/json",
+    ) -> Object:
+        await self._limiter.turn()
+        if method != "GET":
+            self.writes += 1
+        content = None if body is None else json.dumps(body).encode()
+        headers = {**self._headers(), "Content-Type": form}
+        try:
+            answer = await self._http.request(
+                method, path, content=content, params=query, headers=headers
+            )
+        except httpx.HTTPError as error:
+            raise KubeUnreachable(self.reach.server, _words(error)) from error
+        if answer.is_error:
+            raise _refusal(method, path, answer)
+        found: Object = answer.json()
+        return found
+
+
+def _words(error: httpx.HTTPError) -> str:
+    return str(error) or type(error).__name__
+
+
+def _refusal(method: str, path: str, answer: httpx.Response) -> KubeRefused:
+    try:
+        said = answer.json()
+    except ValueError:
+        said = {}
+    reason = str(said.get("reason") or answer.reason_phrase)
+    message = str(said.get("message") or answer.text[:300] or answer.status_code)
+    return KubeRefused(f"{method} {path}", answer.status_code, reason, message)

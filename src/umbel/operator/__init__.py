@@ -1,0 +1,1 @@
+"""Keeps every Federation of a hub as declared."""

@@ -1,0 +1,144 @@
+"""One federation in the operator's care."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from umbel.engine.engine import Engine
+from umbel.engine.keeper import Keeper
+from umbel.errors import UmbelError
+from umbel.kube import kinds
+from umbel.kube.cache import Cache
+from umbel.kube.client import Kube
+from umbel.kube.kinds import Object
+from umbel.model.federation import Federation
+from umbel.model.status import Condition
+from umbel.operator import reporting
+from umbel.operator.events import Events
+from umbel.store.memory import MemoryStore
+from umbel.targets.ocm.crd import document
+from umbel.targets.ocm.flower import OcmFlower
+from umbel.targets.ocm.names import FINALIZER, Names
+from umbel.targets.ocm.settings import OcmSettings
+from umbel.targets.ocm.target import OcmTarget
+
+log = logging.getLogger("umbel.operator")
+KEEP = "umbel.dev/keep-data"  # annotation: "true" leaves volume, secrets and partition ids
+AGAIN_S = 10.0  # after an error that time may heal
+LOOK_S = 5.0  # while nodes are awaited: Flower tells nobody when one comes online
+
+
+class Tenant:
+    """Looks at its federation when told to; says when it wants to look again."""
+
+    def __init__(
+        self, kube: Kube, cache: Cache, names: Names, settings: OcmSettings, events: Events
+    ) -> None:
+        store = MemoryStore()
+        self._kube = kube
+        self._cache = cache
+        self._names = names
+        self._events = events
+        self.target = OcmTarget(kube, cache, store, names, settings)
+        engine = Engine(store, self.target, OcmFlower(self.target.desk))
+        self._keeper = Keeper(engine, self.target, store)
+        self._told: Object = {}
+
+    async def look(self) -> float | None:
+        """Bring the federation closer to its document; gives when to look again by the clock."""
+        found = self._cache[kinds.FEDERATION].get(self._names.name, self._names.namespace)
+        if found is None:
+            return None
+        if found["metadata"].get("deletionTimestamp"):
+            return await self._leave(found)
+        if FINALIZER not in (found["metadata"].get("finalizers") or ()):
+            await self._claim(found)
+        try:
+            federation = read(found)
+            status = await self._keeper.step(federation)
+        except UmbelError as error:
+            wrong = _judged(error)
+            self._events.warn(found, wrong.reason, wrong.message)
+            await self._tell(found, lambda *a: reporting.trouble(wrong, *a))
+            return AGAIN_S
+        await self._tell(found, lambda *a: reporting.report(status, *a))
+        return None if status.phase == "Ready" else LOOK_S
+
+    async def _claim(self, found: Object) -> None:
+        """Have ourselves asked before the federation is deleted."""
+        kept = [*(found["metadata"].get("finalizers") or ()), FINALIZER]
+        meta = {"finalizers": kept, "resourceVersion": found["metadata"]["resourceVersion"]}
+        names = self._names
+        await self._kube.merge(kinds.FEDERATION, names.name, names.namespace, {"metadata": meta})
+
+    async def _leave(self, found: Object) -> float | None:
+        if FINALIZER not in (found["metadata"].get("finalizers") or ()):
+            return None
+        keep = (found["metadata"].get("annotations") or {}).get(KEEP) == "true"
+        waiting = await self.target.dismantle(keep_data=keep)
+        if waiting:
+            leaving = Condition("Ready", "False", "Deleting", f"waiting for: {waiting}")
+            await self._tell(
+                found, lambda *a: reporting.trouble(leaving, *a) | {"phase": "Deleting"}
+            )
+            return 1.0
+        left = [name for name in found["metadata"]["finalizers"] if name != FINALIZER]
+        change = {"metadata": {"finalizers": left}}
+        await self._kube.merge(kinds.FEDERATION, self._names.name, self._names.namespace, change)
+        return None
+
+    async def _tell(self, found: Object, write: Callable[..., Object]) -> None:
+        """Write the status if it says something new."""
+        before = self._told or found.get("status") or {}
+        generation = int(found["metadata"].get("generation", 0))
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        status = write(generation, before, now)
+        if status == before:
+            return
+        self._note(found, before, status)
+        wrapped = reporting.wrapped(self._names.name, self._names.namespace, status)
+        await self._kube.apply(wrapped, status=True)
+        self._told = status
+
+    def _note(self, found: Object, before: Object, status: Object) -> None:
+        """Leave an event when the federation becomes ready, and when it stops being so."""
+        if before.get("phase") != status["phase"]:
+            first = (status.get("conditions") or [{}])[0]
+            say = self._events.tell if status["phase"] == "Ready" else self._events.warn
+            say(found, status["phase"], str(first.get("message", "")))
+
+
+class DocumentBroken(UmbelError):
+    """The object is not a federation that this operator understands."""
+
+    code = "U145"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, hint="umbel plan -f FILE explains what is wrong with a document")
+
+
+def read(content: Object) -> Federation:
+    """Read the custom resource as a document."""
+    meta = content["metadata"]
+    told = {
+        "apiVersion": content["apiVersion"],
+        "kind": content["kind"],
+        "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
+        "spec": document(content).get("spec") or {},
+    }
+    try:
+        return Federation.model_validate(told)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise DocumentBroken(f"{where}: {first['msg']}") from error
+
+
+def _judged(error: UmbelError) -> Condition:
+    return Condition(
+        "Ready", "False", type(error).__name__, f"{error.code} {error.fact}", error.hint
+    )

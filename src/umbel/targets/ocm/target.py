@@ -1,0 +1,334 @@
+"""Makes units exist on managed clusters. One target serves one federation."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from umbel.agent.pod import places
+from umbel.errors import UmbelError
+from umbel.identity import node_keys
+from umbel.identity.partitions import assign
+from umbel.kube import kinds
+from umbel.kube.cache import Cache
+from umbel.kube.client import Kube
+from umbel.kube.kinds import Object
+from umbel.model.federation import Federation, Group, Target
+from umbel.model.kubernetes import ClusterValues
+from umbel.model.site import Verdict
+from umbel.model.status import CertificateStatus, Condition
+from umbel.model.unit import HUB, Kind, Sighting, Unit, Unknown
+from umbel.ports import Allotment, Store
+from umbel.targets.ocm import choosing, endpoints, hub, identity, seeing, sites
+from umbel.targets.ocm.desk import DeskClient
+from umbel.targets.ocm.dismantling import dismantle
+from umbel.targets.ocm.names import Names
+from umbel.targets.ocm.obstacles import Obstacles
+from umbel.targets.ocm.releases import Releases
+from umbel.targets.ocm.settings import OcmSettings
+from umbel.targets.ocm.writing import Writer
+
+_LOOKED_AT = (kinds.STATEFUL_SET, kinds.POD, kinds.INSTALLED, kinds.WORK, kinds.DECISION)
+_HUB_LAST = {"StatefulSet"}
+LOOK_AGAIN_S = 0.5
+
+
+class OcmTarget:
+    """What `kubectl get` shows of a federation, made so and read again."""
+
+    def __init__(
+        self, kube: Kube, cache: Cache, store: Store, names: Names, settings: OcmSettings
+    ) -> None:
+        self._kube = kube
+        self._cache = cache
+        self._store = store
+        self._names = names
+        self._settings = settings
+        self._writer = Writer(kube, cache, names.owner)
+        self._obstacles = Obstacles(kube, cache, names, settings)
+        self._releases = Releases(self._writer, cache, names)
+        self._identity: identity.Identity | None = None
+        self._held = ""
+        self._bound: set[str] = set()
+        self._admitted: dict[str, str] | None = None
+        self._refused: Mapping[str, str] = {}
+        self._desk: tuple[str, DeskClient] | None = None
+
+    @property
+    def name(self) -> Target:
+        """What the document calls it."""
+        return Target.OCM
+
+    async def prepare(self, federation: Federation) -> None:
+        """Have what decisions and units need: placements, identity, versions of what sites run."""
+        await self._obstacles.look(federation)
+        for group in federation.spec.groups:
+            await self._bind(group)
+            await self._writer.have(choosing.placement(self._names, group))
+        await self._settle_identity(federation)
+        for content in hub.objects(self._hub(federation)):
+            if content["kind"] not in _HUB_LAST:
+                await self._writer.have(content)
+        await self._releases.publish(
+            federation, [self._version(federation, g) for g in federation.spec.groups]
+        )
+
+    async def _bind(self, group: Group) -> None:
+        """Bind sets that may be bound from here, where nobody has done it."""
+        for cluster_set in choosing.cluster_sets(group):
+            if self._settings.binds(cluster_set) and cluster_set not in self._bound:
+                await self._kube.create(choosing.binding(self._names, cluster_set))
+                self._bound.add(cluster_set)
+
+    async def _settle_identity(self, federation: Federation) -> None:
+        held = self._secrets(federation)
+        known = self._identity
+        if (
+            known is not None
+            and identity.mark(held) == self._held
+            and datetime.now(UTC) < known.good_until
+        ):
+            return
+        found = self._endpoints(federation)
+        hosts = [*found.hosts, *federation.spec.superlink.alternative_names]
+        made, changed = identity.settle(federation, self._names, hosts, held, self._settings.system)
+        for secret in changed:
+            self._cache[kinds.SECRET].put(await self._kube.apply(secret))
+        self._identity, self._held = made, identity.mark(self._secrets(federation))
+
+    def _secrets(self, federation: Federation) -> identity.Secrets:
+        kept, names = self._cache[kinds.SECRET], self._names
+        people = [user.name for user in federation.spec.security.users]
+        tokens = {
+            user: found["token"]
+            for user in ("owner", *people)
+            if (found := identity.read(kept.get(names.user_secret(user), names.namespace)))
+        }
+        return identity.Secrets(
+            identity.read(kept.get(names.authority_secret, self._settings.system)),
+            identity.read(kept.get(names.gate_secret, names.namespace)),
+            tokens,
+        )
+
+    @property
+    def trust(self) -> identity.Identity:
+        """The hub's identity, once it was prepared."""
+        assert self._identity is not None  # noqa: S101  # prepare comes first
+        return self._identity
+
+    def _endpoints(self, federation: Federation) -> endpoints.Endpoints:
+        service = self._cache[kinds.SERVICE].get(self._names.service, self._names.namespace)
+        return endpoints.find(federation, self._names, service)
+
+    def _hub(self, federation: Federation, fingerprints: str = "") -> hub.Hub:
+        return hub.Hub(
+            federation, self._names, self._settings.image, self.trust.bundle, fingerprints
+        )
+
+    def _version(self, federation: Federation, group: Group) -> sites.Version:
+        return sites.Version(
+            federation, self._names, group, self._settings.image, self.trust.bundle
+        )
+
+    async def place(self, federation: Federation) -> Mapping[str, tuple[Verdict, ...]]:
+        """Read which clusters OCM has chosen for each group; the first group has a cluster."""
+        taken: set[str] = set()
+        found: dict[str, tuple[Verdict, ...]] = {}
+        for group in federation.spec.groups:
+            index = f"{self._names.namespace}/{self._names.placement(group.name)}"
+            verdicts = choosing.verdicts(self._cache[kinds.DECISION].of(index))
+            found[group.name] = tuple(v for v in verdicts if v.site not in taken)
+            taken |= {v.site for v in verdicts}
+        return found
+
+    async def allot(self, federation: Federation, sites: Sequence[str]) -> Allotment:
+        """Give partition ids for good, and the fixed ports of pods."""
+        kept = self._cache[kinds.CONFIG_MAP].get(self._names.allotment, self._names.namespace)
+        known = json.loads((kept or {}).get("data", {}).get("partitions", "{}"))
+        partitions = assign(sites, known)
+        if partitions != known or kept is None:
+            data = {"partitions": json.dumps(partitions, sort_keys=True)}
+            meta = self._names.metadata(
+                self._names.allotment, "hub", namespace=self._names.namespace
+            )
+            content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+            await self._writer.have(content)
+        found = self._endpoints(federation)
+        addresses = {} if found.missing else {"fleet": found.fleet, "control": found.control}
+        ports = {
+            "fleet": places.FLEET_PORT,
+            "control": places.CONTROL_PORT,
+            "runtime": places.RUNTIME_PORT,
+            **{f"site/{site}": places.NODE_RUNTIME_PORT for site in sites},
+        }
+        made = Allotment(ports, partitions, addresses)
+        self._store.save_allotment(federation.name, made)
+        return made
+
+    async def observe(self, federation: str) -> Mapping[str, Sighting]:
+        """Read what the hub's objects say of each unit."""
+        del federation
+        names = self._names
+        pod = self._cache[kinds.POD].get(f"{names.hub}-0", names.namespace)
+        whole = self._cache[kinds.STATEFUL_SET].get(names.hub, names.namespace)
+        found = seeing.hub_sightings(whole, pod)
+        works = self._works()
+        for installed in self._cache[kinds.INSTALLED].of(names.addon):
+            cluster = installed["metadata"]["namespace"]
+            found |= seeing.site_sightings(cluster, installed, works.get(cluster, ()))
+        faults = self._cache.faults
+        blind = [f"{k.name}: {faults[k.name]}" for k in _LOOKED_AT if k.name in faults]
+        return {n: Unknown(blind[0]) for n in found} if blind else found
+
+    def _works(self) -> dict[str, list[Object]]:
+        found: dict[str, list[Object]] = {}
+        for work in self._cache[kinds.WORK].of(self._names.addon):
+            found.setdefault(work["metadata"]["namespace"], []).append(work)
+        return found
+
+    def reports(self) -> dict[str, seeing.Report]:
+        """Give what each site said last."""
+        return {cluster: seeing.report_of(works) for cluster, works in self._works().items()}
+
+    async def ensure(self, units: Sequence[Unit]) -> None:
+        """Have these units; sites that run already change batch by batch."""
+        federation = self._store.federations()[self._names.name]
+        if any(unit.site == HUB for unit in units):
+            wanted = {f"{HUB}/{k}": self._fingerprint(k) for k in seeing.CONTAINERS}
+            wanted |= {unit.name: unit.fingerprint for unit in units if unit.site == HUB}
+            text = seeing.fingerprints_text(wanted)
+            await self._writer.have(hub.stateful_set(self._hub(federation, text)))
+        by_site: dict[str, list[Unit]] = {}
+        for unit in units:
+            if unit.site != HUB:
+                by_site.setdefault(unit.site, []).append(unit)
+        if by_site and not self._endpoints(federation).missing:
+            values = {site: self._values(federation, own) for site, own in by_site.items()}
+            prints = {
+                site: seeing.fingerprints_text({u.name: u.fingerprint for u in own})
+                for site, own in by_site.items()
+            }
+            await self._releases.give(federation, values, prints, await self.place(federation))
+
+    def _fingerprint(self, kind: Kind) -> str:
+        whole = self._cache[kinds.STATEFUL_SET].get(self._names.hub, self._names.namespace)
+        return seeing.fingerprints_of(whole).get(f"{HUB}/{kind}", "") if whole else ""
+
+    def _values(self, federation: Federation, units: Sequence[Unit]) -> sites.SiteValues:
+        node = next(unit for unit in units if unit.kind is Kind.SUPERNODE)
+        group = next(g for g in federation.spec.groups if g.name == node.settings["group"])
+        version = self._version(federation, group)
+        own = version.settings.clusters.get(node.site, ClusterValues())
+        return sites.SiteValues(
+            names=self._names,
+            cluster=node.site,
+            group=group.name,
+            node=sites.node_settings(node),
+            settings=version.settings,
+            data_path=own.host_path or group.data.host_path or "",
+            template=self._releases.template(group.name),
+            own=own,
+        )
+
+    async def remove(self, federation: str, units: Collection[str]) -> None:
+        """Take the add-on off these clusters; a SuperNode finishes its message before it goes."""
+        del federation
+        for cluster in sorted({unit.partition("/")[0] for unit in units} - {HUB}):
+            found = self._cache[kinds.INSTALLED].get(self._names.addon, cluster)
+            if found is not None:
+                await self._writer.gone(kinds.INSTALLED, found)
+
+    async def admit(self, federation: str, sites: Collection[str]) -> None:
+        """Let in exactly the chosen sites, and those that still finish their message."""
+        del federation
+        reports = self.reports()
+        leaving = reports.keys() - set(sites)  # their works are there until they have ended
+        keys = {
+            site: report.public_key
+            for site, report in reports.items()
+            if report.public_key and (site in sites or site in leaving)
+        }
+        if keys != self._admitted:
+            told = await self.desk().put_sites(keys)
+            self._admitted, self._refused = keys, told.refused
+
+    def desk(self) -> DeskClient:
+        """Give a client of the hub's desk, with the trust of now."""
+        known = self._store.federations()[self._names.name]
+        found = self._endpoints(known)
+        inside = f"{self._names.service_hosts[0]}:{places.CONTROL_PORT}"
+        address = inside if self._settings.dial == "service" else found.control
+        mark = f"{address} {self._held}"
+        if self._desk is None or self._desk[0] != mark:
+            trust = self.trust
+            client = DeskClient(
+                address, trust.bundle.encode(), trust.owner_token, federation=self._names.name
+            )
+            self._desk = (mark, client)
+        return self._desk[1]
+
+    async def hindrances(self, federation: str) -> Sequence[Condition]:
+        """Give what is in the way, each with what to do about it."""
+        known = self._store.federations().get(federation)
+        if known is None:
+            return ()
+        found = [*self._obstacles.found, *self._releases.hindrances]
+        if (missing := self._endpoints(known).missing) is not None:
+            found.append(missing)
+        for site, why in sorted(self._refused.items()):
+            found.append(Condition("KeysAdmitted", "False", "KeyRefused", f"{site}: {why}"))
+        return found
+
+    async def certificates(self, federation: str) -> Sequence[CertificateStatus]:
+        """Describe the CA and the gate's certificate."""
+        del federation
+        return self._identity.certificates if self._identity else ()
+
+    def fingerprints(self, federation: str) -> Mapping[str, str]:
+        """Give the key of each site, as its own cluster reported it."""
+        del federation
+        keys = {site: report.public_key for site, report in self.reports().items()}
+        found = {site: _fingerprint(key) for site, key in keys.items() if key}
+        return {site: value for site, value in found.items() if value}
+
+    async def lost_ports(self, federation: str) -> Sequence[str]:
+        """Name units without a port: pods have their own."""
+        del federation
+        return ()
+
+    async def release(self, federation: str, units: Collection[str]) -> None:
+        """End units that come back with other ports: pods never need to."""
+
+    async def renew(self, federation: Federation) -> Sequence[str]:
+        """Renew what has ended or ends soon."""
+        await self.prepare(federation)
+        return ()
+
+    async def dismantle(self, *, keep_data: bool) -> str:
+        """Take apart what can be taken apart now; gives what is still waited for."""
+        return await dismantle(self._writer, self._cache, self._names, keep_data=keep_data)
+
+    async def destroy(self, federation: str, *, keep_data: bool) -> None:
+        """Take everything apart; sites finish their message first."""
+        del federation
+        while await self.dismantle(keep_data=keep_data):  # noqa: ASYNC110  # others do the work
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def rotate(self, federation: Federation) -> None:
+        """Put a new CA in the old one's place."""
+        raise NotImplementedError(federation.name)
+
+    async def end_rotation(self, federation: Federation) -> None:
+        """Trust the new CA alone."""
+        raise NotImplementedError(federation.name)
+
+
+@lru_cache(maxsize=4096)
+def _fingerprint(public_key: str) -> str:
+    try:
+        return node_keys.fingerprint(public_key.encode())
+    except UmbelError:
+        return ""

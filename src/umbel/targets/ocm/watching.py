@@ -1,0 +1,86 @@
+"""What is watched on a hub, and how little of it is kept."""
+
+from __future__ import annotations
+
+from umbel.kube import kinds
+from umbel.kube.cache import Trim, Watched, lean
+from umbel.kube.kinds import Kind, Object
+from umbel.targets.ocm.choosing import PLACEMENT
+from umbel.targets.ocm.names import FEDERATION
+from umbel.targets.ocm.sites import SITE
+
+ADDON_NAME = "open-cluster-management.io/addon-name"  # OCM's label on the works of an add-on
+OWN_KINDS: tuple[Kind, ...] = (
+    kinds.SECRET,
+    kinds.CONFIG_MAP,
+    kinds.SERVICE,
+    kinds.SERVICE_ACCOUNT,
+    kinds.NETWORK_POLICY,
+    kinds.STATEFUL_SET,
+    kinds.POD,
+    kinds.CLAIM,
+    kinds.ADDON,
+    kinds.TEMPLATE,
+    kinds.ADDON_CONFIG,
+    kinds.INSTALLED,
+    kinds.PLACEMENT,
+)
+
+
+def watched() -> list[Watched]:
+    """List what a hub is asked for: our own objects, decisions, and the works of add-ons."""
+    own = [
+        Watched(kind, labels=FEDERATION, index=federation_of, trim=_trim(kind))
+        for kind in OWN_KINDS
+    ]
+    decisions = Watched(kinds.DECISION, labels=PLACEMENT, index=placement_of)
+    works = Watched(kinds.WORK, labels=ADDON_NAME, index=addon_of, trim=_work)
+    return [*own, decisions, works]
+
+
+def federation_of(content: Object) -> str:
+    """Name the federation that an object of ours belongs to, by its add-on."""
+    found: str = content["metadata"].get("labels", {}).get(FEDERATION, "")
+    return found
+
+
+def placement_of(content: Object) -> str:
+    """Name the placement that a decision belongs to."""
+    meta = content["metadata"]
+    return f"{meta['namespace']}/{meta.get('labels', {}).get(PLACEMENT, '')}"
+
+
+def addon_of(content: Object) -> str:
+    """Name the add-on that a work belongs to."""
+    found: str = content["metadata"].get("labels", {}).get(ADDON_NAME, "")
+    return found
+
+
+def _trim(kind: Kind) -> Trim:
+    return _about if kind in (kinds.TEMPLATE, kinds.ADDON_CONFIG) else lean
+
+
+def _about(content: Object) -> Object | None:
+    """Keep who it is: its content is named by its hash."""
+    lean(content)
+    return {key: content[key] for key in ("apiVersion", "kind", "metadata") if key in content}
+
+
+def _work(content: Object) -> Object | None:
+    """Keep the conditions and what the site's agent said; other add-ons' works not at all."""
+    if not addon_of(content).startswith("umbel-"):
+        return None
+    lean(content)
+    status = content.get("status", {})
+    said = [
+        manifest
+        for manifest in status.get("resourceStatus", {}).get("manifests") or ()
+        if manifest.get("resourceMeta", {}).get("name") == SITE
+    ]
+    return {
+        "metadata": content["metadata"],
+        "status": {
+            "conditions": status.get("conditions") or [],
+            "resourceStatus": {"manifests": said},
+        },
+    }

@@ -1,0 +1,63 @@
+"""Has objects as wanted, and writes only what differs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+
+from umbel.kube.cache import Cache, Key, key_of
+from umbel.kube.client import Kube
+from umbel.kube.kinds import Kind, Object, kind_of
+from umbel.targets.ocm.names import OWNER
+
+CONTENT = "umbel.dev/content"  # annotation: the hash of what we applied
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes for one federation."""
+
+    kube: Kube
+    cache: Cache
+    owner: str
+    _seen: dict[tuple[Kind, Key], int] = field(default_factory=dict)  # generation after our write
+
+    async def have(self, wanted: Object) -> Object:
+        """Have the object so; what is so already is not written again."""
+        mark = _mark(wanted)
+        kind, key = kind_of(wanted), key_of(wanted)
+        found = self.cache[kind].objects.get(key) if self.cache.has(kind) else None
+        if found is not None and self._is_so(kind, key, found, mark):
+            return found
+        annotations = {**wanted["metadata"].get("annotations", {}), CONTENT: mark}
+        marked = {**wanted, "metadata": {**wanted["metadata"], "annotations": annotations}}
+        made = await self.kube.apply(marked)
+        self._seen[kind, key] = made["metadata"].get("generation", 0)
+        if self.cache.has(kind):
+            self.cache[kind].put(made)
+        return made
+
+    def _is_so(self, kind: Kind, key: Key, found: Object, mark: str) -> bool:
+        meta = found["metadata"]
+        if meta.get("deletionTimestamp") or meta.get("annotations", {}).get(CONTENT) != mark:
+            return False
+        generation = int(meta.get("generation", 0))
+        return self._seen.setdefault((kind, key), generation) == generation
+
+    async def gone(self, kind: Kind, content: Object) -> None:
+        """Delete an object of ours; one that is on its way is left alone."""
+        meta = content["metadata"]
+        if not meta.get("deletionTimestamp"):
+            await self.kube.delete(kind, meta["name"], meta.get("namespace"))
+
+    def stranger(self, wanted: Object) -> str:
+        """Say whose an object of this name is, if it is somebody else's."""
+        kind, key = kind_of(wanted), key_of(wanted)
+        found = self.cache[kind].objects.get(key)
+        owner = (found or {}).get("metadata", {}).get("annotations", {}).get(OWNER, self.owner)
+        return "" if owner == self.owner else str(owner)
+
+
+def _mark(wanted: Object) -> str:
+    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:16]
