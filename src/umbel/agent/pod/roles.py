@@ -13,6 +13,7 @@ from typing import Any
 from umbel.agent.nursery_process import socket_path
 from umbel.agent.pod import places as names
 from umbel.agent.pod.places import Places
+from umbel.agent.pod.waiting import until
 from umbel.errors import UmbelError
 from umbel.exec.environments import PLACE
 from umbel.files import ensure_private_folder, write_private
@@ -61,6 +62,7 @@ def gate(places: Places, _: Mapping[str, Any]) -> None:
     }
     path = places.scratch / "gate.json"
     write_private(path, json.dumps(config))
+    until(places.roster, places.roster.exists)  # the desk makes it
     os.execv(sys.executable, [sys.executable, "-m", "umbel.gate", str(path)])  # noqa: S606
 
 

@@ -169,7 +169,8 @@ class SiteAgent:
     def _judge(self) -> None:
         if self._is_ready():
             self._known, self._failures = True, 0
-            self._report |= {"state": "online", "message": ""}
+            release = str(self._config.get("release", ""))
+            self._report |= {"state": "online", "message": "", "release": release}
 
     def _is_ready(self) -> bool:
         try:

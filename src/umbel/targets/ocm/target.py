@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -32,6 +33,7 @@ from umbel.targets.ocm.settings import OcmSettings
 from umbel.targets.ocm.writing import Writer
 
 _LOOKED_AT = (kinds.STATEFUL_SET, kinds.POD, kinds.INSTALLED, kinds.WORK, kinds.DECISION)
+log = logging.getLogger("umbel.ocm")
 _HUB_LAST = {"StatefulSet"}
 LOOK_AGAIN_S = 0.5
 
@@ -84,20 +86,17 @@ class OcmTarget:
                 self._bound.add(cluster_set)
 
     async def _settle_identity(self, federation: Federation) -> None:
-        held = self._secrets(federation)
+        held, link = self._secrets(federation), federation.spec.superlink
         known = self._identity
-        if (
-            known is not None
-            and identity.mark(held) == self._held
-            and datetime.now(UTC) < known.good_until
-        ):
+        hosts = sorted({*self._endpoints(federation).hosts, link.endpoint, *link.alternative_names})
+        mark = f"{identity.mark(held)} {' '.join(hosts)}"
+        if known is not None and mark == self._held and datetime.now(UTC) < known.good_until:
             return
-        found = self._endpoints(federation)
-        hosts = [*found.hosts, *federation.spec.superlink.alternative_names]
         made, changed = identity.settle(federation, self._names, hosts, held, self._settings.system)
         for secret in changed:
             self._cache[kinds.SECRET].put(await self._kube.apply(secret))
-        self._identity, self._held = made, identity.mark(self._secrets(federation))
+        kept = identity.mark(self._secrets(federation))
+        self._identity, self._held = made, f"{kept} {' '.join(hosts)}"
 
     def _secrets(self, federation: Federation) -> identity.Secrets:
         kept, names = self._cache[kinds.SECRET], self._names
@@ -251,8 +250,13 @@ class OcmTarget:
             for site, report in reports.items()
             if report.public_key and (site in sites or site in leaving)
         }
-        if keys != self._admitted:
+        if keys == self._admitted:
+            return
+        try:
             told = await self.desk().put_sites(keys)
+        except UmbelError as error:  # the hub may be starting: the next look tries again
+            log.info("%s: %s", self._names.owner, error)
+        else:
             self._admitted, self._refused = keys, told.refused
 
     def desk(self) -> DeskClient:
