@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import platform
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from umbel.exec import provided
 from umbel.exec.environments import Environments, Recipe, identity_of
 from umbel.exec.needs import environment_key, read_needs
 from umbel.exec.settings import ExecSettings
@@ -39,7 +41,7 @@ class Apps:
         app = self._known.get(fab_hash)
         if app is None or not app.python.exists():
             app = self._known[fab_hash] = self._look(fab_hash, fab)
-        if app.recipe is None:
+        if app.recipe is None and app.key != provided.KEY:
             self._environments.touch(app.key)
         return app
 
@@ -52,6 +54,10 @@ class Apps:
     def _look(self, fab_hash: str, fab: bytes) -> App:
         needs, flower = read_needs(fab), versions.installed()
         wheels = self._settings.wheels
+        installed = install_app(fab, self._settings.flower_home)
+        if self._settings.provides and not provided.lacks(needs.dependencies):
+            own = Path(sys.executable)
+            return App(fab_hash, provided.KEY, None, needs.imports, needs.own, own, installed)
         python = f"{platform.python_implementation()} {platform.python_version()}"
         key = environment_key(needs.dependencies, python, flower, identity_of(wheels))
         recipe = Recipe(key, needs.dependencies, flower, wheels)
@@ -62,5 +68,5 @@ class Apps:
             needs.imports,
             needs.own,
             self._environments.python(key),
-            install_app(fab, self._settings.flower_home),
+            installed,
         )

@@ -30,6 +30,7 @@ class ExecSettings:
     per_task: Share = NO_LIMIT
     has: Share = NO_LIMIT  # what the site declares
     wheels: Path | None = None
+    provides: bool = False  # an app may run in the executor's own environment, if that has it all
     drains: bool = False  # told to stop, it serves until nobody offers tasks any more
 
 
@@ -48,6 +49,7 @@ def from_json(data: Mapping[str, Any]) -> ExecSettings:
         per_task=Share.read(data.get("per_task", {})),
         has=Share.read(data.get("has", {})),
         wheels=Path(data["wheels"]) if data.get("wheels") else None,
+        provides=bool(data.get("provides")),
         drains=bool(data.get("drains")),
     )
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from umbel.exec import bootstrap, cgroups, child, link
-from umbel.exec.environments import hold
+from umbel.exec.environments import READY, hold
 from umbel.exec.frameworks import declared_packages
 from umbel.exec.link import Broken, Order
 from umbel.flower import tasks
@@ -267,7 +267,8 @@ def main() -> None:
     path, fork = Path(sys.argv[2]), sys.argv[3] == "warm"
     os.set_inheritable(_LISTENER, False)
     child.become_subreaper()
-    hold(Path(sys.prefix))
+    if (Path(sys.prefix) / READY).exists():  # else it is the executor's own
+        hold(Path(sys.prefix))
     path.with_suffix(".unsafe").unlink(missing_ok=True)
     if fork:
         tasks.prepare()

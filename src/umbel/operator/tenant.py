@@ -66,6 +66,8 @@ class Tenant:
             await self._tell(found, lambda *a: reporting.trouble(wrong, *a))
             return AGAIN_S
         await self._tell(found, lambda *a: reporting.report(status, *a))
+        if status.conditions[0].reason != "CannotLook":
+            await self.target.publish(status)
         return None if status.phase == "Ready" else LOOK_S
 
     async def _claim(self, found: Object) -> None:

@@ -111,6 +111,7 @@ def executor(places: Places, config: Mapping[str, Any]) -> None:
         "nursery": str(socket_path(home)),
         "parents": str(ensure_private_folder(home / "run" / "parents")),
         "drains": True,
+        "provides": True,
         **{k: config[k] for k in ("warm", "poll_s", "task_timeout_s", "per_task", "has", "wheels")},
     }
     run(home, settings, [ca, places.secret])

@@ -20,7 +20,7 @@ from umbel.kube.kinds import Object
 from umbel.model.federation import Federation, Group, Target
 from umbel.model.kubernetes import ClusterValues
 from umbel.model.site import Verdict
-from umbel.model.status import CertificateStatus, Condition
+from umbel.model.status import CertificateStatus, Condition, FederationStatus
 from umbel.model.unit import HUB, Kind, Sighting, Unit, Unknown
 from umbel.ports import Allotment, Store
 from umbel.targets.ocm import choosing, endpoints, hub, identity, seeing, sites
@@ -58,6 +58,7 @@ class OcmTarget:
         self._admitted: dict[str, str] | None = None
         self._refused: Mapping[str, str] = {}
         self._desk: tuple[str, DeskClient] | None = None
+        self._published: FederationStatus | None = None
 
     @property
     def name(self) -> Target:
@@ -258,6 +259,17 @@ class OcmTarget:
             log.info("%s: %s", self._names.owner, error)
         else:
             self._admitted, self._refused = keys, told.refused
+
+    async def publish(self, status: FederationStatus) -> None:
+        """Leave the status at the desk, for people who have no account on the hub."""
+        if status == self._published:
+            return
+        try:
+            await self.desk().put_status(status)
+        except UmbelError as error:
+            log.info("%s: %s", self._names.owner, error)
+        else:
+            self._published = status
 
     def desk(self) -> DeskClient:
         """Give a client of the hub's desk, with the trust of now."""
