@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from umbel.cli import context
+from umbel.cli import context, hub
 from umbel.cli.output import OfFederation, readable_errors, say
 from umbel.cli.up import follow_progress
 
@@ -15,6 +15,7 @@ EXAMPLES = """Examples:
 
   umbel down                 end it; keys, certificates and state go, results of runs stay
   umbel down --keep-data     end it, and keep everything for the next `umbel up`
+  umbel down -f federation.yaml   one on Kubernetes: off the hub and its clusters
 """
 
 
@@ -25,12 +26,22 @@ def register(app: typer.Typer) -> None:
 
 def down(
     federation: OfFederation = "",
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file", "-f", help="Its document, for one on Kubernetes.", show_default=False
+        ),
+    ] = None,
     keep_data: Annotated[
         bool, typer.Option("--keep-data", help="Keep keys, certificates and state too.")
     ] = False,
 ) -> None:
     """End a federation: no process is left, its ports are free."""
     with readable_errors():
+        if file is not None and hub.is_on_kubernetes(document := context.read_document(file)):
+            hub.down(document, keep_data=keep_data)
+            say(f"{document.name} is gone from the hub and its clusters")
+            return
         client = context.client()
         name = context.pick(client, federation)
         pids = client.pids()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from umbel.cli import context
+from umbel.cli import context, hub
 from umbel.cli.output import AsOutput, Output, readable_errors, say, show_data, table
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def plan(
     with readable_errors():
         federation = context.read_document(file)
         client = context.client()
-        if client.running():
+        if hub.is_on_kubernetes(federation):
+            found = hub.plan(federation)
+        elif client.running():
             found = client.plan(federation.name, federation.model_dump_json())
         else:
             found = _plan_here(federation)

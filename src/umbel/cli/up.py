@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from umbel.cli import context
-from umbel.cli.output import AsOutput, Output, console, readable_errors, say, show_data
+from umbel.cli import context, hub
+from umbel.cli.output import AsOutput, Output, console, readable_errors, say, show_data, table
 from umbel.cli.status import show_sites
 
 EXAMPLES = """Examples:
@@ -16,6 +16,7 @@ EXAMPLES = """Examples:
   umbel up                      three sites on this machine
   umbel up -f federation.yaml   what the document declares
   umbel up --rotate-ca          a new CA; the sites are restarted with it
+  KUBECONFIG=hub umbel up -f F  a document with `on: ocm`, on the hub that kubectl speaks to
   umbel up -f F --basis X       only if nothing changed since `umbel plan -o json` gave basis X
 """
 
@@ -38,6 +39,10 @@ def up(
     """Make the world as declared, and return when it takes runs. May be repeated."""
     with readable_errors():
         federation = context.read_document(file)
+        if hub.is_on_kubernetes(federation):
+            status = hub.up(federation, rotate_ca=rotate_ca)
+            _show_hub(federation.name, status, output)
+            return
         client = context.client()
         client.start()
         document = federation.model_dump_json()
@@ -53,6 +58,16 @@ def up(
         if changes:
             say(f"\n{federation.name} is {result['status']['phase'].lower()}.")
             say("next: umbel run [APP], umbel status, umbel down")
+
+
+def _show_hub(name: str, status: dict[str, Any], output: Output) -> None:
+    if output in (Output.JSON, Output.YAML):
+        show_data({"status": status}, output)
+        return
+    rows = [[s["name"], s["group"], s["state"]] for s in status["sites"]]
+    table(["SITE", "GROUP", "STATE"], rows)
+    say(f"\n{name} is {status['phase'].lower()}, at {status['endpoint']['control']}.")
+    say("next: umbel run [APP], umbel status, umbel down -f FILE")
 
 
 def follow_progress(stream: Any, title: str) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 from umbel.errors import RequestError, WorldError
 from umbel.flower.commands import Scalar
@@ -16,6 +18,14 @@ from umbel.flower.fast import batch_client
 from umbel.model.status import NodeSeen, RunStatus
 
 FEDERATION = "@none/default"  # the only one that the open SuperLink has
+_MODULES = (
+    "flwr.supercore.control",
+    "flwr.proto.control_pb2",
+    "flwr.common.serde",
+    "flwr.supercore.fab",
+    "flwr.cli.config_utils",
+    "httpx",
+)
 FAB_LIMIT = 10 * 1024 * 1024  # over this, StartRun answers run id 0 and no error
 
 
@@ -86,6 +96,12 @@ class _Bearer:
         return call_next(context)
 
 
+def load() -> None:
+    """Load now what a conversation needs, so that the first is as fast as the others."""
+    for name in _MODULES:
+        import_module(name)
+
+
 class Control:
     """A conversation with one federation's Control API."""
 
@@ -129,7 +145,7 @@ class Control:
 
     def register_all(self, keys: Sequence[tuple[str, bytes]]) -> list[int]:
         """Let many SuperNodes in, all or none; gives their node ids."""
-        batch_client.install()
+        _install_batches()
         calls = [partial(self.register, pem, name) for name, pem in keys]
         try:
             return batch_client.together(calls)
@@ -150,7 +166,13 @@ class Control:
 
     def start(self, app: Path, config: dict[str, Scalar]) -> tuple[int, str]:
         """Build the app, submit it; gives the run's id and the app's name."""
-        fab, fab_id = build(app)
+        return self._submit(*build(app), config)
+
+    def submit(self, fab: bytes, config: dict[str, Scalar]) -> tuple[int, str]:
+        """Submit an app that was built elsewhere; gives the run's id and the app's name."""
+        return self._submit(fab, name_of(fab, "the uploaded bundle"), config)
+
+    def _submit(self, fab: bytes, fab_id: str, config: dict[str, Scalar]) -> tuple[int, str]:
         serde = import_module("flwr.common.serde")
         fab_proto = serde.fab_to_proto(
             import_module("flwr.supercore.fab").Fab(hashlib.sha256(fab).hexdigest(), fab, {})
@@ -173,19 +195,37 @@ class Control:
 def build(app: Path) -> tuple[bytes, str]:
     """Build the app's bundle (FAB); gives its bytes and the app's name and version."""
     module = import_module("flwr.cli.build")
-    click = import_module("click")
-    metadata = import_module("flwr.cli.config_utils").get_fab_metadata
-    typer = import_module("typer")
-    try:
+    with _told(str(app)):
         fab: bytes = module.build_fab_from_disk(app)
+    return fab, name_of(fab, str(app))
+
+
+def name_of(fab: bytes, source: str) -> str:
+    """Give name and version of the app in a bundle, which must be one that Flower takes."""
+    metadata = import_module("flwr.cli.config_utils").get_fab_metadata
+    with _told(source):
         fab_id, version = metadata(fab)
-    except click.ClickException as error:
-        raise AppInvalid(str(app), error.message) from error
-    except (typer.Exit, ValueError, OSError, KeyError) as error:
-        raise AppInvalid(str(app), str(error) or type(error).__name__) from error
     if len(fab) > FAB_LIMIT:
         raise AppTooLarge(len(fab))
-    return fab, f"{fab_id}=={version}"
+    return f"{fab_id}=={version}"
+
+
+@contextmanager
+def _told(source: str) -> Iterator[None]:
+    """Turn what Flower finds wrong with an app into one error."""
+    click, typer = import_module("click"), import_module("typer")
+    try:
+        yield
+    except click.ClickException as error:
+        raise AppInvalid(source, error.message) from error
+    except (typer.Exit, ValueError, OSError, KeyError, BadZipFile) as error:
+        raise AppInvalid(source, str(error) or type(error).__name__) from error
+
+
+@cache
+def _install_batches() -> None:
+    """Once is enough: each time would wrap Flower's client once more."""
+    batch_client.install()
 
 
 def _node(info: Any) -> NodeSeen:

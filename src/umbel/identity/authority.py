@@ -212,6 +212,14 @@ class Authority:
                 return made
         return self.load(self.folder, secret)
 
+    def give_way(self, successor: Authority, *, now: datetime) -> Self:
+        """Put another CA, made beforehand, in this one's place; this one stays trusted."""
+        with disk.locked(self.folder):
+            alive = [c for c in self.trusted if now < c.not_valid_after_utc]
+            made = replace(self, signer=successor.signer, former=tuple(alive))
+            _store(made, None)
+        return made
+
     def drop_former(self) -> Self:
         """End the overlap: those that this CA replaced are trusted no longer."""
         with disk.locked(self.folder):

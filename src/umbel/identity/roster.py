@@ -75,6 +75,11 @@ class Roster:
         with disk.locked(self.path.parent):
             return self._store(_bound(self._load(), sites))
 
+    def replace(self, sites: Mapping[str, str]) -> bool:
+        """Let in exactly these (names to fingerprints), others no more; say whether it changed."""
+        with disk.locked(self.path.parent):
+            return self._store(_bound({}, sites))
+
     def remove(self, name: str) -> bool:
         """Revoke the site: its key is a stranger's, its name is free. Says whether it was there."""
         with disk.locked(self.path.parent):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Self
 
 import httpx
@@ -62,26 +63,40 @@ def _hint(status: int, reason: str) -> str:
 class Limiter:
     """Lets so many requests through each second, and some more at once."""
 
-    def __init__(self, qps: float = QPS, burst: float = BURST) -> None:
+    def __init__(
+        self,
+        qps: float = QPS,
+        burst: float = BURST,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
         self._qps, self._burst = qps, burst
-        self._left, self._at_s = burst, time.monotonic()
+        self._clock, self._pause = clock, pause
+        self._left, self._at_s = burst, clock()
 
     async def turn(self) -> None:
-        """Wait for a turn."""
-        now_s = time.monotonic()
+        """Wait for a turn; who came first has it first."""
+        now_s = self._clock()
         self._left = min(self._burst, self._left + (now_s - self._at_s) * self._qps)
         self._at_s = now_s
         self._left -= 1
         if self._left < 0:
-            await asyncio.sleep(-self._left / self._qps)
+            await self._pause(-self._left / self._qps)
 
 
 class Kube:
     """The few verbs that Umbel needs."""
 
-    def __init__(self, reach: Reach, *, limiter: Limiter | None = None) -> None:
+    def __init__(
+        self,
+        reach: Reach,
+        *,
+        limiter: Limiter | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
         self.reach = reach
-        self.writes = 0
+        self.written: Counter[str] = Counter()  # requests that change something, by kind
         self._limiter = limiter or Limiter()
         limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
         self._http = httpx.AsyncClient(
@@ -89,6 +104,7 @@ class Kube:
             verify=reach.trust,
             timeout=httpx.Timeout(30.0),
             limits=limits,
+            transport=transport,
             trust_env=False,
         )
 
@@ -97,6 +113,11 @@ class Kube:
 
     async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
+
+    @property
+    def writes(self) -> int:
+        """How often something was changed, or tried to be."""
+        return self.written.total()
 
     async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Object | None:
         """Give the object, or None."""
@@ -126,12 +147,14 @@ class Kube:
         kind, meta = kind_of(content), content["metadata"]
         path = kind.path(meta["name"], meta.get("namespace")) + ("/status" if status else "")
         query = {"fieldManager": MANAGER, "force": "true" if force else "false"}
+        self.written[kind.name] += 1
         return await self._ask("PATCH", path, content, query, "application/apply-patch+yaml")
 
     async def create(self, content: Object) -> Object | None:
         """Create the object; None when one of that name is there already."""
         kind, meta = kind_of(content), content["metadata"]
         query = {"fieldManager": MANAGER}
+        self.written[kind.name] += 1
         try:
             return await self._ask(
                 "POST", kind.path(namespace=meta.get("namespace")), content, query
@@ -145,6 +168,7 @@ class Kube:
         """Put the object in its former place; None when somebody else was faster."""
         kind, meta = kind_of(content), content["metadata"]
         path = kind.path(meta["name"], meta.get("namespace"))
+        self.written[kind.name] += 1
         try:
             return await self._ask("PUT", path, content, {"fieldManager": MANAGER})
         except KubeRefused as error:
@@ -157,6 +181,7 @@ class Kube:
     ) -> Object | None:
         """Change some fields; None when the object is gone."""
         form = "application/merge-patch+json"
+        self.written[kind.name] += 1
         try:
             return await self._ask("PATCH", kind.path(name, namespace), dict(change), {}, form)
         except KubeRefused as error:
@@ -164,9 +189,17 @@ class Kube:
                 return None
             raise
 
+    async def strategic(
+        self, kind: Kind, name: str, namespace: str | None, change: Mapping[str, Any]
+    ) -> Object:
+        """Change items of lists by their names (Kubernetes' own kinds only)."""
+        form = "application/strategic-merge-patch+json"
+        return await self._ask("PATCH", kind.path(name, namespace), dict(change), {}, form)
+
     async def delete(self, kind: Kind, name: str, namespace: str | None = None) -> bool:
         """Delete the object and what it owns; False when it was not there."""
         body = {"propagationPolicy": "Background"}
+        self.written[kind.name] += 1
         try:
             await self._ask("DELETE", kind.path(name, namespace), body)
         except KubeRefused as error:
@@ -227,8 +260,6 @@ class Kube:
         form: str = "application/json",
     ) -> Object:
         await self._limiter.turn()
-        if method != "GET":
-            self.writes += 1
         content = None if body is None else json.dumps(body).encode()
         headers = {**self._headers(), "Content-Type": form}
         try:

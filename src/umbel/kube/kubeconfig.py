@@ -111,11 +111,11 @@ def _from_file(path: Path, context: str | None) -> Reach:
         chosen = _named(data["contexts"], name, "context")
         cluster = _named(data["clusters"], chosen["cluster"], "cluster")
         user = _named(data.get("users") or [], chosen["user"], "user")
+        server = str(cluster["server"]).rstrip("/")
     except OSError as error:
         raise KubeconfigUnusable(str(path), error.strerror or "unreadable") from error
     except (yaml.YAMLError, KeyError, TypeError, LookupError) as error:
         raise KubeconfigUnusable(str(path), f"it lacks {error}") from error
-    server = str(cluster["server"]).rstrip("/")
     if cluster.get("insecure-skip-tls-verify") or not server.startswith("https://"):
         raise KubeconfigInsecure(chosen["cluster"])
     try:
@@ -154,7 +154,7 @@ def _trust(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) ->
 
 def _content(entry: Mapping[str, Any], key: str, folder: Path) -> bytes:
     if coded := entry.get(f"{key}-data"):
-        return base64.b64decode(coded)
+        return base64.b64decode("".join(str(coded).split()), validate=True)
     return (folder / entry[key]).read_bytes() if entry.get(key) else b""
 
 
@@ -169,10 +169,12 @@ def _login(plugin: Mapping[str, Any]) -> tuple[str, float]:
             command, env=env, capture_output=True, timeout=_EXEC_TIMEOUT_S, check=True
         )
         status = json.loads(done.stdout)["status"]
-        token = str(status["token"])
+        ends = status.get("expirationTimestamp")
+        until_s = datetime.fromisoformat(ends).timestamp() if ends else float("inf")
+        return str(status["token"]), until_s
     except subprocess.CalledProcessError as error:
         raise LoginFailed(command[0], error.stderr.decode(errors="replace")[-300:]) from error
-    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError) as error:
+    except (OSError, subprocess.TimeoutExpired) as error:
         raise LoginFailed(command[0], str(error)) from error
-    ends = status.get("expirationTimestamp")
-    return token, datetime.fromisoformat(ends).timestamp() if ends else float("inf")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LoginFailed(command[0], f"its answer is no ExecCredential ({error})") from error

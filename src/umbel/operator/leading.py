@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from umbel.errors import UmbelError
@@ -14,6 +15,8 @@ LEASE_S = 15
 RENEW_S = 5.0
 LOOK_S = 2.0
 log = logging.getLogger("umbel.operator")
+Clock = Callable[[], datetime]
+Pause = Callable[[float], Awaitable[object]]
 
 
 class LeaseLost(Exception):
@@ -23,30 +26,40 @@ class LeaseLost(Exception):
 class Leader:
     """Holds the lease, or waits for it."""
 
-    def __init__(self, kube: Kube, namespace: str, name: str, identity: str) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        namespace: str,
+        name: str,
+        identity: str,
+        *,
+        clock: Clock = lambda: datetime.now(UTC),
+        pause: Pause = asyncio.sleep,
+    ) -> None:
         self._kube = kube
+        self._clock, self._pause = clock, pause
         self._namespace = namespace
         self._name = name
         self._identity = identity
 
     async def become(self) -> None:
         """Return when the lease is ours."""
-        while not await self._take():  # noqa: ASYNC110  # another process has it
-            await asyncio.sleep(LOOK_S)
+        while not await self._take():
+            await self._pause(LOOK_S)
         log.info("%s leads", self._identity)
 
     async def stay(self) -> None:
         """Renew the lease; raises when it is lost or could not be renewed in time."""
-        renewed = datetime.now(UTC)
+        renewed = self._clock()
         while True:
-            await asyncio.sleep(RENEW_S)
+            await self._pause(RENEW_S)
             try:
                 if not await self._take():
                     raise LeaseLost
-                renewed = datetime.now(UTC)
+                renewed = self._clock()
             except UmbelError as error:
                 log.warning("the lease cannot be renewed: %s", error)
-                if datetime.now(UTC) - renewed > timedelta(seconds=LEASE_S - RENEW_S):
+                if self._clock() - renewed > timedelta(seconds=LEASE_S - RENEW_S):
                     raise LeaseLost from error
 
     async def give_up(self) -> None:
@@ -61,12 +74,12 @@ class Leader:
         if found is None:
             return await self._kube.create(self._lease({})) is not None
         holder = found["spec"].get("holderIdentity")
-        if holder and holder != self._identity and not _ended(found):
+        if holder and holder != self._identity and not self._ended(found):
             return False
         return await self._kube.replace(self._lease(found)) is not None
 
     def _lease(self, found: Object) -> Object:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = self._clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         before = found.get("spec", {})
         mine = before.get("holderIdentity") == self._identity
         changes = int(before.get("leaseTransitions") or 0) + (not mine)
@@ -83,10 +96,9 @@ class Leader:
             },
         }
 
-
-def _ended(lease: Object) -> bool:
-    renewed = lease["spec"].get("renewTime")
-    if not renewed:
-        return True
-    ends = datetime.fromisoformat(renewed) + timedelta(seconds=LEASE_S)
-    return ends < datetime.now(UTC)
+    def _ended(self, lease: Object) -> bool:
+        renewed = lease["spec"].get("renewTime")
+        if not renewed:
+            return True
+        ends = datetime.fromisoformat(renewed) + timedelta(seconds=LEASE_S)
+        return ends < self._clock()

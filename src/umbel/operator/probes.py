@@ -20,13 +20,16 @@ METRICS_PORT = 8081
 class Probes:
     """Two small servers: one for health, one for numbers."""
 
-    def __init__(self, loop: Loop, kube: Kube) -> None:
+    def __init__(
+        self, loop: Loop, kube: Kube, probes: int = PROBES_PORT, metrics: int = METRICS_PORT
+    ) -> None:
         self._loop = loop
         self._kube = kube
+        self._ports = (probes, metrics)
         self._servers: list[asyncio.Server] = []
 
     async def __aenter__(self) -> Self:
-        for port, answer in ((PROBES_PORT, self._probe), (METRICS_PORT, self._metrics)):
+        for port, answer in zip(self._ports, (self._probe, self._metrics), strict=True):
             self._servers.append(await asyncio.start_server(_handler(answer), port=port))
         return self
 
@@ -46,7 +49,10 @@ class Probes:
         cache = self._loop.cache[kinds.FEDERATION]
         lines = [
             "# TYPE umbel_operator_writes_total counter",
-            f"umbel_operator_writes_total {self._kube.writes}",
+            *(
+                f'umbel_operator_writes_total{{kind="{kind}"}} {count}'
+                for kind, count in sorted(self._kube.written.items())
+            ),
             "# TYPE umbel_operator_looks_total counter",
             f"umbel_operator_looks_total {self._loop.looks}",
             "# TYPE umbel_operator_peak_memory_bytes gauge",

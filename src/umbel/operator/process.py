@@ -17,7 +17,7 @@ from umbel.kube import kubeconfig
 from umbel.kube.client import Kube
 from umbel.operator.leading import Leader, LeaseLost
 from umbel.operator.loop import Loop
-from umbel.operator.probes import Probes
+from umbel.operator.probes import METRICS_PORT, PROBES_PORT, Probes
 from umbel.targets.ocm.settings import OcmSettings
 
 log = logging.getLogger("umbel.operator")
@@ -34,6 +34,9 @@ class Surroundings:
     kubeconfig: Path | None
     dial: str
     bind: frozenset[str] = frozenset()
+    spread_s: float = 120.0
+    probes_port: int = PROBES_PORT
+    metrics_port: int = METRICS_PORT
 
     @classmethod
     def read(cls, env: Mapping[str, str]) -> Surroundings:
@@ -45,7 +48,10 @@ class Surroundings:
             identity=env.get("HOSTNAME") or socket.gethostname(),
             kubeconfig=Path(chosen) if chosen else None,
             dial=env.get("UMBEL_DIAL") or "service",
+            spread_s=float(env.get("UMBEL_SPREAD_SECONDS") or 120),
             bind=frozenset(env.get("UMBEL_BIND_CLUSTER_SETS", "").split(",")) - {""},
+            probes_port=int(env.get("UMBEL_PROBES_PORT") or PROBES_PORT),
+            metrics_port=int(env.get("UMBEL_METRICS_PORT") or METRICS_PORT),
         )
 
 
@@ -56,6 +62,7 @@ async def serve(around: Surroundings) -> int:
         system=around.system,
         image=around.image,
         bind=around.bind,
+        spread_s=around.spread_s,
         dial="endpoint" if around.dial == "endpoint" else "service",
     )
     ended = asyncio.Event()
@@ -65,7 +72,7 @@ async def serve(around: Surroundings) -> int:
     async with Kube(reach) as kube:
         keeping = Loop(kube, settings, around.identity)
         leader = Leader(kube, around.system, LEASE, around.identity)
-        async with Probes(keeping, kube):
+        async with Probes(keeping, kube, around.probes_port, around.metrics_port):
             work = asyncio.create_task(_lead(leader, keeping))
             end = asyncio.create_task(ended.wait())
             await asyncio.wait((work, end), return_when=asyncio.FIRST_COMPLETED)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from pydantic import ValidationError
-
+from umbel.documents import load
 from umbel.engine.engine import Engine
 from umbel.engine.keeper import Keeper
 from umbel.errors import UmbelError
@@ -66,8 +66,7 @@ class Tenant:
             await self._tell(found, lambda *a: reporting.trouble(wrong, *a))
             return AGAIN_S
         await self._tell(found, lambda *a: reporting.report(status, *a))
-        if status.conditions[0].reason != "CannotLook":
-            await self.target.publish(status)
+        await self.target.publish(status)
         return None if status.phase == "Ready" else LOOK_S
 
     async def _claim(self, found: Object) -> None:
@@ -114,30 +113,9 @@ class Tenant:
             say(found, status["phase"], str(first.get("message", "")))
 
 
-class DocumentBroken(UmbelError):
-    """The object is not a federation that this operator understands."""
-
-    code = "U145"
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why, hint="umbel plan -f FILE explains what is wrong with a document")
-
-
 def read(content: Object) -> Federation:
-    """Read the custom resource as a document."""
-    meta = content["metadata"]
-    told = {
-        "apiVersion": content["apiVersion"],
-        "kind": content["kind"],
-        "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
-        "spec": document(content).get("spec") or {},
-    }
-    try:
-        return Federation.model_validate(told)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise DocumentBroken(f"{where}: {first['msg']}") from error
+    """Read the custom resource as a document, with every check that a document has."""
+    return load(json.dumps(document(content)))
 
 
 def _judged(error: UmbelError) -> Condition:

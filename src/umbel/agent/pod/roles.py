@@ -19,7 +19,6 @@ from umbel.exec.environments import PLACE
 from umbel.files import ensure_private_folder, write_private
 from umbel.flower import commands
 from umbel.identity import alone, tokens
-from umbel.model.unit import HUB
 
 LOOPBACK = "127.0.0.1"
 
@@ -51,9 +50,14 @@ def gate(places: Places, _: Mapping[str, Any]) -> None:
     doors = (("fleet", "", names.FLEET_PORT), ("control", "", names.CONTROL_PORT))
     runtime = ("runtime", LOOPBACK, names.RUNTIME_PORT)
     secret = places.at(names.GATE)
+    # The executor and what it runs trust this one alone: it outlives a change of the CA.
+    ensure_private_folder(places.runtime_ca.parent)
+    own = alone.ensure(places.scratch, "runtime", [LOOPBACK, "localhost"], now=datetime.now(UTC))
+    write_private(places.runtime_ca, own.ca.read_bytes())
     config = {
         "doors": [{"api": a, "host": h or "::", "port": p} for a, h, p in (*doors, runtime)],
         "tls": {"certificate": str(secret / "server.crt"), "key": str(secret / "server.key")},
+        "runtimeTls": {"certificate": str(own.certificate), "key": str(own.key)},
         "upstream": str(places.superlink_socket),
         "users": str(secret / "users.json"),
         "sites": str(places.roster),
@@ -98,11 +102,10 @@ def executor(places: Places, config: Mapping[str, Any]) -> None:
     _quietly(places, None)
     from umbel.agent.pod.executor import run  # noqa: PLC0415  # after the environment is set
 
-    ca = places.trust if config["site"] == HUB else places.runtime_ca
     settings = {
         "site": config["site"],
         "address": config["address"],
-        "ca": str(ca),
+        "ca": str(places.runtime_ca),
         "secret": str(places.secret),
         "flower_home": str(home / "flower"),
         "runs": str(runs),
@@ -114,7 +117,7 @@ def executor(places: Places, config: Mapping[str, Any]) -> None:
         "provides": True,
         **{k: config[k] for k in ("warm", "poll_s", "task_timeout_s", "per_task", "has", "wheels")},
     }
-    run(home, settings, [ca, places.secret])
+    run(home, settings, [places.runtime_ca, places.secret])
 
 
 def node(places: Places, config: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ import signal
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -30,6 +31,7 @@ from umbel.identity import alone, node_keys, tokens
 from umbel.model.unit import Kind
 
 OBJECT = "umbel-site"  # the Secret and the ConfigMap of the site
+NODE_ID = "node.id"
 LOOK_S = 1.0
 NOT_YET_S = 1.0  # between tries while the hub does not know the key yet
 NOT_YET_TRIES = 120
@@ -85,9 +87,14 @@ class SiteAgent:
         held = self._account.secret(OBJECT) or {}
         if held.get(node_keys.PRIVATE):
             write_private(folder / node_keys.PRIVATE, held[node_keys.PRIVATE])
+        if held.get(NODE_ID):
+            write_private(self._node_note, held[NODE_ID])
         key = node_keys.ensure(folder)
+        self._kept = {node_keys.PRIVATE: key.path.read_bytes()}
         if held.get(node_keys.PRIVATE) != key.path.read_bytes():
-            self._account.save_secret(OBJECT, {node_keys.PRIVATE: key.path.read_bytes()})
+            self._account.save_secret(OBJECT, self._kept)
+        elif held.get(NODE_ID):
+            self._kept[NODE_ID] = held[NODE_ID]
         self._report = {
             "publicKey": key.public_pem.decode(),
             "fingerprint": key.fingerprint,
@@ -166,8 +173,23 @@ class SiteAgent:
         finally:
             os._exit(code)
 
+    @property
+    def _node_note(self) -> Path:
+        return self._places.ready.with_suffix(".node")
+
+    def _remember(self) -> None:
+        """Keep the node id with the key: a pod that was lost cannot sign off, the next one does."""
+        try:
+            known = self._node_note.read_bytes()
+            if self._kept.get(NODE_ID) != known:
+                self._account.save_secret(OBJECT, {**self._kept, NODE_ID: known})
+                self._kept[NODE_ID] = known
+        except (OSError, UmbelError) as error:
+            print(f"cannot keep the node id: {error}", flush=True)  # noqa: T201
+
     def _judge(self) -> None:
         if self._is_ready():
+            self._remember()
             self._known, self._failures = True, 0
             release = str(self._config.get("release", ""))
             self._report |= {"state": "online", "message": "", "release": release}
@@ -180,7 +202,7 @@ class SiteAgent:
 
     def _sign_off(self) -> None:
         """Sign off a SuperNode that ended without doing so: it would be refused for a minute."""
-        note = self._places.ready.with_suffix(".node")
+        note = self._node_note
         if not note.exists():
             return
         pid = os.fork()
@@ -193,7 +215,6 @@ class SiteAgent:
             finally:
                 os._exit(0)
         os.waitpid(pid, 0)
-        note.unlink()
 
     def _tell(self) -> None:
         """Report a change; a cluster that does not answer is asked again."""

@@ -305,13 +305,15 @@ def _containers(hub: Hub, image: str, policy: str) -> list[Object]:
     owner = mount("owner", places.OWNER, read_only=True)
     return [
         container("superlink", image, policy, [trust, link, tasks, kept["superlink"]]),
-        container("gate", image, policy, [link, desk, gate, kept["gate"], known], ports=doors),
+        container(
+            "gate", image, policy, [link, tasks, desk, gate, kept["gate"], known], ports=doors
+        ),
         container("desk", image, policy, [trust, config, desk, owner, kept["desk"], read_runs]),
         container(
             "exec",
             image,
             policy,
-            [trust, config, tasks, kept["runs"], kept["environments"]],
+            [config, tasks, kept["runs"], kept["environments"]],
             resources=hub.settings.resources.model_dump(),
         ),
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,11 @@ from umbel.targets.ocm.pods import Object
 
 MEMORY = Path("/dev/shm")  # noqa: S108  # where a private folder never reaches a disk
 LOOK_AGAIN = timedelta(minutes=10)
+ROTATE = "umbel.dev/rotate-ca"  # annotation on a Federation: another value, another CA
+NEXT = "next.key"  # in the CA's Secret: the CA that is on its way
+ROTATION = "rotation"  # in the CA's Secret: the last change that was asked for and begun
+SINCE = "since"  # in the CA's Secret: what is trusted, and since when
+GATE_FILES = ("server.key", "server.crt", "users.json")
 LOOPBACK = ("localhost", "127.0.0.1")
 
 
@@ -38,21 +44,40 @@ class Secrets:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the identity should be."""
+
+    federation: Federation
+    names: Names
+    hosts: Sequence[str]
+    system: str  # the namespace of the CA
+    spread: bool = False  # everybody trusts what is published now
+
+    @property
+    def rotation(self) -> str:
+        """Name the CA change that was asked for last."""
+        return self.federation.metadata.annotations.get(ROTATE, "")
+
+
+@dataclass(frozen=True, slots=True)
 class Identity:
-    """What the hub shows and trusts. `objects` are the Secrets that have to change."""
+    """What the hub shows and trusts."""
 
     bundle: str
+    changing: str  # what is still to be done of a CA change; empty: nothing
     owner_token: str = field(repr=False)
     certificates: tuple[CertificateStatus, ...]
     secrets: Secrets = field(repr=False)
     good_until: datetime
 
 
-def settle(
-    federation: Federation, names: Names, hosts: Sequence[str], held: Secrets, system: str
-) -> tuple[Identity, list[Object]]:
-    """Make what is missing, renew what ends; gives the identity and the Secrets to write."""
-    now = datetime.now(UTC)
+def settle(wanted: Wanted, held: Secrets) -> tuple[Identity, list[Object]]:
+    """Make what is missing, renew what ends; gives the identity and the Secrets to write.
+
+    A CA changes in three steps, each when everybody has the one before: the new one is trusted, the
+    new one signs, the old one is trusted no longer.
+    """
+    now, names, federation = datetime.now(UTC), wanted.names, wanted.federation
     where = MEMORY if MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(dir=where) as made:
         root = Path(made)
@@ -61,40 +86,95 @@ def settle(
         authority = Authority.create(
             root / "ca", names.owner, now=now, days=security.ca_days, secret=None
         )
-        wanted = sorted({*hosts, *names.service_hosts, *LOOPBACK})
+        authority, changing = _change_ca(root, authority, wanted, held, now)
+        answers = sorted({*wanted.hosts, *names.service_hosts, *LOOPBACK})
         leaves.ensure(
-            authority, root / "gate", "server", wanted, now=now, days=security.certificate_days
+            authority, root / "gate", "server", answers, now=now, days=security.certificate_days
         )
         people = users(federation)
         allowed = [User.model_validate({"name": n, "role": r}) for n, r in people.items()]
         ensure_private_folder(root / "tokens")
         tokens.write_users(root / "gate" / "users.json", allowed, root / "tokens")
-        fresh = _picked_up(root, people)
+        fresh = _picked_up(root, people, held, wanted)
         identity = Identity(
-            bundle=authority.bundle_path.read_text(),
+            bundle=_bundle(root),
+            changing=changing,
             owner_token=fresh.tokens[OWNER].decode().strip(),
             certificates=_described(root, now),
             secrets=fresh,
             good_until=now + LOOK_AGAIN,
         )
-    return identity, _changed(names, identity, held, system)
+    return identity, _changed(names, identity, held, wanted.system)
+
+
+def _change_ca(
+    root: Path, authority: Authority, wanted: Wanted, held: Secrets, now: datetime
+) -> tuple[Authority, str]:
+    """Take the next step of a CA change, if there is one to take."""
+    folder, days = root / "next", wanted.federation.spec.security.ca_days
+    done = held.authority.get(ROTATION, b"").decode()
+    if (folder / "ca.key").exists():
+        if not wanted.spread:
+            return authority, "a new CA is on its way to the sites"
+        successor = Authority.load(folder, None)
+        shutil.rmtree(folder)
+        return authority.give_way(successor, now=now), "the new CA signs, the old one is trusted"
+    if authority.former:
+        if not wanted.spread:
+            return authority, "the new CA signs, the old one is trusted"
+        return authority.drop_former(), ""
+    if wanted.rotation and wanted.rotation != done:
+        Authority.create(folder, wanted.names.owner, now=now, days=days, secret=None)
+        return authority, "a new CA is on its way to the sites"
+    return authority, ""
+
+
+def _bundle(root: Path) -> str:
+    """Give everything that is trusted: the CA, former ones, and the next one."""
+    files = (root / "ca" / "bundle.crt", root / "next" / "ca.crt")
+    return "".join(path.read_text() for path in files if path.exists())
 
 
 def _lay_out(root: Path, held: Secrets) -> None:
     """Put what the cluster keeps into files; what can be made again is left to be."""
-    for folder, content in (("ca", held.authority), ("gate", held.gate)):
+    for folder in ("ca", "gate", "tokens"):
         ensure_private_folder(root / folder)
-        for name, value in content.items():
-            write_private(root / folder / Path(name).name, value)
-    ensure_private_folder(root / "tokens")
+    if "ca.key" in held.authority:
+        write_private(root / "ca" / "ca.key", held.authority["ca.key"])
+    if NEXT in held.authority:
+        write_private(ensure_private_folder(root / "next") / "ca.key", held.authority[NEXT])
+        Authority.load(root / "next", None)  # its certificate is made again
+    for name in GATE_FILES:
+        if name in held.gate:
+            write_private(root / "gate" / name, held.gate[name])
     for user, token in held.tokens.items():
         write_private(tokens.path_of(root / "tokens", user), token)
 
 
-def _picked_up(root: Path, people: Mapping[str, str]) -> Secrets:
-    gate = {n: (root / "gate" / n).read_bytes() for n in ("server.key", "server.crt", "users.json")}
+def _picked_up(root: Path, people: Mapping[str, str], held: Secrets, wanted: Wanted) -> Secrets:
+    gate = {name: (root / "gate" / name).read_bytes() for name in GATE_FILES}
     found = {user: tokens.path_of(root / "tokens", user).read_bytes() for user in people}
-    return Secrets({"ca.key": (root / "ca" / "ca.key").read_bytes()}, gate, found)
+    authority = {"ca.key": (root / "ca" / "ca.key").read_bytes()}
+    coming = root / "next" / "ca.key"
+    if coming.exists():
+        authority[NEXT] = coming.read_bytes()
+    if NEXT in held.authority and not coming.exists():
+        authority[ROTATION] = wanted.rotation.encode()
+    elif ROTATION in held.authority:
+        authority[ROTATION] = held.authority[ROTATION]
+    trusted = hashlib.sha256(_bundle(root).encode()).hexdigest()
+    same = held.authority.get(SINCE, b"").decode().partition(" ")[0] == trusted
+    now = f"{trusted} {datetime.now(UTC).isoformat(timespec='seconds')}".encode()
+    authority[SINCE] = held.authority[SINCE] if same else now
+    return Secrets(authority, gate, found)
+
+
+def spread_for_s(held: Secrets) -> float:
+    """Say how long the present trust has been published."""
+    _, _, since = held.authority.get(SINCE, b"").decode().partition(" ")
+    if not since:
+        return 0.0
+    return (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds()
 
 
 def _described(root: Path, now: datetime) -> tuple[CertificateStatus, ...]:

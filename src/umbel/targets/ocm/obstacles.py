@@ -9,7 +9,7 @@ from umbel.kube.client import Kube
 from umbel.kube.kinds import Object
 from umbel.model.federation import Federation, Group
 from umbel.model.status import Condition
-from umbel.targets.ocm import choosing, sites
+from umbel.targets.ocm import choosing
 from umbel.targets.ocm.names import OWNER, Names
 from umbel.targets.ocm.seeing import condition_of
 from umbel.targets.ocm.settings import OcmSettings
@@ -64,9 +64,8 @@ class Obstacles:
 
     async def _names_are_free(self) -> None:
         """Nothing of ours may be somebody else's."""
-        addon = sites.addon(self._names, "")["metadata"]["name"]
         wanted = (
-            (kinds.ADDON, addon, ""),
+            (kinds.ADDON, self._names.addon, ""),
             (kinds.STATEFUL_SET, self._names.hub, self._names.namespace),
             (kinds.SERVICE, self._names.service, self._names.namespace),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -9,7 +11,7 @@ from umbel.kube import kinds
 from umbel.kube.cache import Cache
 from umbel.kube.kinds import Object
 from umbel.model.federation import Federation, Group
-from umbel.model.kubernetes import Rollout, SitesOnKubernetes
+from umbel.model.kubernetes import SitesOnKubernetes
 from umbel.model.site import Verdict
 from umbel.model.status import Condition
 from umbel.planning.rollout import Candidate, Course, next_course
@@ -18,7 +20,7 @@ from umbel.targets.ocm.names import Names
 from umbel.targets.ocm.seeing import report_of
 from umbel.targets.ocm.writing import Writer
 
-HALTED = "umbel.dev/halted"  # annotation on the add-on: releases that failed, by group
+HALTED = "umbel.dev/halted"  # annotation on the add-on: what failed, by group
 
 
 class Releases:
@@ -29,23 +31,35 @@ class Releases:
         self._cache = cache
         self._names = names
         self._templates: dict[str, str] = {}
+        self._marks: dict[str, str] = {}  # by group: what its sites should be, all in all
         self._courses: dict[str, Course] = {}
-        self.hindrances: list[Condition] = []
-        self.online: frozenset[str] = frozenset()  # sites that the SuperLink sees
+        self.online: frozenset[str] | None = None  # sites that the SuperLink sees, if asked
 
     def template(self, group: str) -> str:
-        """Name the version that a group's sites should run."""
-        return self._templates[group]
+        """Name the version that a group's sites should run; empty before it is published."""
+        return self._templates.get(group, "")
 
-    async def publish(self, federation: Federation, versions: Sequence[sites.Version]) -> None:
+    async def publish(self, versions: Sequence[sites.Version]) -> None:
         """Have the wanted versions on the hub, and the add-on that they are versions of."""
-        del federation
         for version in versions:
             made = sites.template(version)
-            self._templates[version.group.name] = made["metadata"]["name"]
-            await self._writer.have(made)
-        first = self._templates[versions[0].group.name]
-        await self._writer.have(sites.addon(self._names, first))
+            name, group = made["metadata"]["name"], version.group
+            self._templates[group.name] = name
+            self._marks[group.name] = _mark(name, group)
+            if self._cache[kinds.TEMPLATE].get(name) is None:  # a version never changes
+                await self._writer.have(made)
+        await self._declare(self._halted())
+
+    async def _declare(self, halted: Mapping[str, str]) -> None:
+        first = next(iter(self._templates.values()))
+        notes = {HALTED: json.dumps(dict(halted), sort_keys=True)} if halted else {}
+        await self._writer.have(sites.addon(self._names, first, notes))
+
+    def _halted(self) -> dict[str, str]:
+        """Read what failed before; what is not wanted any more is forgotten."""
+        found = self._cache[kinds.ADDON].get(self._names.addon)
+        text = (found or {}).get("metadata", {}).get("annotations", {}).get(HALTED, "{}")
+        return {g: m for g, m in json.loads(text).items() if self._marks.get(g) == m}
 
     async def give(
         self,
@@ -55,31 +69,36 @@ class Releases:
         verdicts: Mapping[str, tuple[Verdict, ...]],
     ) -> None:
         """Give these clusters what they should have: new ones at once, others in their turn."""
-        self.hindrances = []
         for group in federation.spec.groups:
             own = {s: v for s, v in values.items() if v.group == group.name}
-            if own:
-                await self._give_group(group, own, fingerprints, verdicts.get(group.name, ()))
+            for site in sorted(s for s in own if self._installed(s) is None):
+                await self._install(own[site], fingerprints[site])
+            if any(self._installed(site) is not None for site in own):
+                await self._roll(group, own, fingerprints, verdicts.get(group.name, ()))
+            else:
+                self._courses.pop(group.name, None)
 
-    async def _give_group(
+    async def _roll(
         self,
         group: Group,
         values: Mapping[str, sites.SiteValues],
         fingerprints: Mapping[str, str],
         verdicts: Sequence[Verdict],
     ) -> None:
-        running = {s: m for s in values if (m := self._installed(s)) is not None}
-        for site in sorted(values.keys() - running.keys()):
-            await self._install(values[site], fingerprints[site], None)
-        if not running:
+        """Take the next steps of a rollout; one that failed is taken back and not tried again."""
+        halted = self._halted()
+        if group.name in halted:
+            self._courses[group.name] = Course(state="halted")
             return
-        rollout = (group.kubernetes or SitesOnKubernetes()).rollout
-        course = next_course(self._candidates(values, verdicts), rollout)
+        settings = group.kubernetes or SitesOnKubernetes()
+        course = next_course(self._candidates(values, verdicts), settings.rollout)
         self._courses[group.name] = course
+        if course.state == "halted":
+            await self._declare({**halted, group.name: self._marks[group.name]})
+            for site in course.revert:
+                await self._revert(group, site)
         for site in course.update:
-            if site in running:
-                await self._install(values[site], fingerprints[site], sites.given(running[site]))
-        self._tell(group, course, rollout)
+            await self._install(values[site], fingerprints[site])
 
     def _installed(self, cluster: str) -> Object | None:
         found = self._cache[kinds.INSTALLED].get(self._names.addon, cluster)
@@ -99,22 +118,40 @@ class Releases:
             if now is None:
                 continue
             wanted = values.get(verdict.site)
-            report = report_of(works.get(verdict.site, ()))
-            healthy = report.state == "online" and report.release == now.release
             found.append(
                 Candidate(
                     verdict.site,
                     verdict.decision_index,
                     current=wanted is None or wanted.release == now.release,
-                    healthy=healthy,
+                    healthy=self._is_well(verdict.site, now, works.get(verdict.site, ())),
                     since_s=_age_s(now.at),
                 )
             )
         return found
 
-    async def _install(
-        self, values: sites.SiteValues, fingerprints: str, before: sites.Given | None
-    ) -> None:
+    def _is_well(self, site: str, now: sites.Given, works: Sequence[Object]) -> bool:
+        """A site is well when it says so itself of this release, and the SuperLink sees it."""
+        report = report_of(works)
+        says = report.state == "online" and report.release == now.release
+        return says and (self.online is None or site in self.online)
+
+    def settled(self, chosen: Sequence[str]) -> bool:
+        """Whether every chosen site runs, and is well with, what its group should run now."""
+        works: dict[str, list[Object]] = {}
+        for work in self._cache[kinds.WORK].of(self._names.addon):
+            works.setdefault(work["metadata"]["namespace"], []).append(work)
+        for site in chosen:
+            installed = self._installed(site)
+            now = sites.given(installed) if installed else None
+            if now is None or now.template not in self._templates.values():
+                return False
+            if not self._is_well(site, now, works.get(site, ())):
+                return False
+        return True
+
+    async def _install(self, values: sites.SiteValues, fingerprints: str) -> None:
+        installed = self._installed(values.cluster)
+        before = sites.given(installed) if installed else None
         await self._writer.have(sites.config(values))
         now = sites.Given(
             values.template,
@@ -126,18 +163,48 @@ class Releases:
         made = sites.installed(self._names, values.cluster, values.group, now, before)
         await self._writer.have(made)
 
-    def _tell(self, group: Group, course: Course, rollout: Rollout) -> None:
-        if course.state == "halted":
-            self.hindrances.append(
-                Condition(
-                    "RolledOut",
-                    "False",
-                    "RolloutHalted",
-                    f"group {group.name}: {len(course.failed)} sites failed "
-                    f"({', '.join(course.failed[:3])}); {rollout.max_failures} may",
-                    "mend the document: another version begins another rollout",
-                )
-            )
+    async def _revert(self, group: Group, site: str) -> None:
+        """Give a site back what it had; one that had nothing before keeps what it has."""
+        installed = self._installed(site)
+        before = sites.given(installed, sites.BEFORE) if installed else None
+        if before is not None:
+            made = sites.installed(self._names, site, group.name, before, None)
+            await self._writer.have(made)
+
+    async def tidy(self) -> None:
+        """Remove versions and values that nobody has, had last, or should have."""
+        used = set(self._templates.values())
+        for installed in self._cache[kinds.INSTALLED].of(self._names.addon):
+            for one in (sites.given(installed), sites.given(installed, sites.BEFORE)):
+                if one is not None:
+                    used |= {one.template, f"{installed['metadata']['namespace']}/{one.config}"}
+        for template in self._cache[kinds.TEMPLATE].of(self._names.addon):
+            if template["metadata"]["name"] not in used:
+                await self._writer.gone(kinds.TEMPLATE, template)
+        for config in self._cache[kinds.ADDON_CONFIG].of(self._names.addon):
+            meta = config["metadata"]
+            if f"{meta['namespace']}/{meta['name']}" not in used:
+                await self._writer.gone(kinds.ADDON_CONFIG, config)
+
+    @property
+    def hindrances(self) -> list[Condition]:
+        """Say which rollouts go on or were stopped."""
+        found = []
+        for group, course in self._courses.items():
+            if course.state == "halted":
+                failed = ", ".join(course.failed[:3]) or "see the events"
+                words = f"group {group}: too many sites failed ({failed}); all went back"
+                hint = "mend the document: another version begins another rollout"
+                found.append(Condition("RolledOut", "False", "RolloutHalted", words, hint))
+            elif course.update:
+                words = f"group {group}: {', '.join(course.update[:3])} change now"
+                found.append(Condition("RolledOut", "False", "RollingOut", words))
+        return found
+
+
+def _mark(template: str, group: Group) -> str:
+    about = group.model_dump_json(exclude={"placement"})
+    return hashlib.sha256(f"{template} {about}".encode()).hexdigest()[:16]
 
 
 def _age_s(at: str) -> float:

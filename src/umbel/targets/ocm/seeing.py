@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from umbel.model.unit import HUB, Health, Kind, Present, Sighting
-from umbel.targets.ocm.names import FINGERPRINT
+from umbel.targets.ocm.names import FINGERPRINT, SITE_GROUP
 from umbel.targets.ocm.pods import Object
-from umbel.targets.ocm.sites import SITE
+from umbel.targets.ocm.sites import SITE, given
 
 CONTAINERS = {Kind.SUPERLINK: "superlink", Kind.GATE: "gate", Kind.SERVER_EXEC: "exec"}
 _BAD = ("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull",
@@ -103,9 +103,18 @@ def condition_of(content: Object, kind: str) -> Object:
     return next((c for c in conditions if c["type"] == kind), {})
 
 
-def site_sightings(cluster: str, installed: Object, works: Iterable[Object]) -> dict[str, Sighting]:
-    """Say of a site's two units whether they are there and how they do."""
+def site_sightings(
+    cluster: str, installed: Object, works: Iterable[Object], template: Callable[[str], str]
+) -> dict[str, Sighting]:
+    """Say of a site's two units whether they are there and how they do.
+
+    One that runs another version than its group should (`template` names that) is not as wanted.
+    """
     known = fingerprints_of(installed)
+    wanted = template(installed["metadata"].get("labels", {}).get(SITE_GROUP, ""))
+    now = given(installed)
+    if wanted and now is not None and now.template != wanted:
+        known = {}
     health, message = _site_health(installed, report_of(works))
     return {
         f"{cluster}/{kind}": Present(

@@ -15,6 +15,7 @@ class OcmSettings:
     system: str = "umbel-system"  # the namespace of CAs
     image: str = f"umbel:{__version__}"  # where a document names none
     bind: frozenset[str] = frozenset()  # sets that may be bound to any namespace; "*": every set
+    spread_s: float = 120.0  # how long mounted files take to reach every pod
     dial: Literal["service", "endpoint"] = "service"  # how the hub's gate is reached from here
 
     def binds(self, cluster_set: str) -> bool:

@@ -267,7 +267,7 @@ def _volumes(version: Version) -> list[Object]:
     ]
 
 
-def addon(names: Names, default_template: str) -> Object:
+def addon(names: Names, default_template: str, notes: Mapping[str, str]) -> Object:
     """Declare the add-on; which clusters have it is our decision, taken from Placements."""
     configs = [
         {
@@ -280,7 +280,7 @@ def addon(names: Names, default_template: str) -> Object:
     return {
         "apiVersion": ADDON_API,
         "kind": "ClusterManagementAddOn",
-        "metadata": names.metadata(names.addon, "site"),
+        "metadata": names.metadata(names.addon, "site", annotations=notes),
         "spec": {
             "addOnMeta": {
                 "displayName": f"Flower federation {names.owner}",

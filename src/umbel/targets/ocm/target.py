@@ -30,6 +30,7 @@ from umbel.targets.ocm.names import Names
 from umbel.targets.ocm.obstacles import Obstacles
 from umbel.targets.ocm.releases import Releases
 from umbel.targets.ocm.settings import OcmSettings
+from umbel.targets.ocm.upkeep import Upkeep
 from umbel.targets.ocm.writing import Writer
 
 _LOOKED_AT = (kinds.STATEFUL_SET, kinds.POD, kinds.INSTALLED, kinds.WORK, kinds.DECISION)
@@ -52,8 +53,10 @@ class OcmTarget:
         self._writer = Writer(kube, cache, names.owner)
         self._obstacles = Obstacles(kube, cache, names, settings)
         self._releases = Releases(self._writer, cache, names)
+        self._upkeep = Upkeep(kube, cache, names, self.desk)
         self._identity: identity.Identity | None = None
         self._held = ""
+        self._settled = False  # every site is well with what it should run
         self._bound: set[str] = set()
         self._admitted: dict[str, str] | None = None
         self._refused: Mapping[str, str] = {}
@@ -75,9 +78,7 @@ class OcmTarget:
         for content in hub.objects(self._hub(federation)):
             if content["kind"] not in _HUB_LAST:
                 await self._writer.have(content)
-        await self._releases.publish(
-            federation, [self._version(federation, g) for g in federation.spec.groups]
-        )
+        await self._releases.publish([self._version(federation, g) for g in federation.spec.groups])
 
     async def _bind(self, group: Group) -> None:
         """Bind sets that may be bound from here, where nobody has done it."""
@@ -91,13 +92,19 @@ class OcmTarget:
         known = self._identity
         hosts = sorted({*self._endpoints(federation).hosts, link.endpoint, *link.alternative_names})
         mark = f"{identity.mark(held)} {' '.join(hosts)}"
-        if known is not None and mark == self._held and datetime.now(UTC) < known.good_until:
+        rotation = federation.metadata.annotations.get(identity.ROTATE, "")
+        mark = f"{mark} {rotation}"
+        fresh = known is not None and datetime.now(UTC) < known.good_until
+        if known is not None and fresh and mark == self._held and not known.changing:
             return
-        made, changed = identity.settle(federation, self._names, hosts, held, self._settings.system)
+        spread_s = identity.spread_for_s(held)
+        spread = self._settled and spread_s > self._settings.spread_s
+        wanted = identity.Wanted(federation, self._names, hosts, self._settings.system, spread)
+        made, changed = identity.settle(wanted, held)
         for secret in changed:
             self._cache[kinds.SECRET].put(await self._kube.apply(secret))
         kept = identity.mark(self._secrets(federation))
-        self._identity, self._held = made, f"{kept} {' '.join(hosts)}"
+        self._identity, self._held = made, f"{kept} {' '.join(hosts)} {rotation}"
 
     def _secrets(self, federation: Federation) -> identity.Secrets:
         kept, names = self._cache[kinds.SECRET], self._names
@@ -178,7 +185,9 @@ class OcmTarget:
         works = self._works()
         for installed in self._cache[kinds.INSTALLED].of(names.addon):
             cluster = installed["metadata"]["namespace"]
-            found |= seeing.site_sightings(cluster, installed, works.get(cluster, ()))
+            found |= seeing.site_sightings(
+                cluster, installed, works.get(cluster, ()), self._releases.template
+            )
         faults = self._cache.faults
         blind = [f"{k.name}: {faults[k.name]}" for k in _LOOKED_AT if k.name in faults]
         return {n: Unknown(blind[0]) for n in found} if blind else found
@@ -262,6 +271,11 @@ class OcmTarget:
 
     async def publish(self, status: FederationStatus) -> None:
         """Leave the status at the desk, for people who have no account on the hub."""
+        used = [site for site in status.sites if site.chosen]
+        self._releases.online = frozenset(s.name for s in used if s.state == "online")
+        self._settled = bool(used) and self._releases.settled([site.name for site in used])
+        await self._releases.tidy()
+        await self._upkeep.look()
         if status == self._published:
             return
         try:
@@ -291,7 +305,10 @@ class OcmTarget:
         known = self._store.federations().get(federation)
         if known is None:
             return ()
-        found = [*self._obstacles.found, *self._releases.hindrances]
+        found = [*self._obstacles.found, *self._releases.hindrances, *self._upkeep.found]
+        if self._identity is not None and self._identity.changing:
+            words = self._identity.changing
+            found.append(Condition("AuthorityCurrent", "True", "Changing", words))
         if (missing := self._endpoints(known).missing) is not None:
             found.append(missing)
         for site, why in sorted(self._refused.items()):
@@ -334,12 +351,10 @@ class OcmTarget:
             await asyncio.sleep(LOOK_AGAIN_S)
 
     async def rotate(self, federation: Federation) -> None:
-        """Put a new CA in the old one's place."""
-        raise NotImplementedError(federation.name)
+        """Do nothing at once: the annotation on the document asks for it, looks take the steps."""
 
     async def end_rotation(self, federation: Federation) -> None:
-        """Trust the new CA alone."""
-        raise NotImplementedError(federation.name)
+        """Do nothing at once: the old CA is dropped when every site trusts the new one."""
 
 
 @lru_cache(maxsize=4096)

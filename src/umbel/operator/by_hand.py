@@ -1,0 +1,199 @@
+"""A federation on managed clusters from a laptop: with an operator on the hub, or without one."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from umbel.engine.engine import Engine, NotReady
+from umbel.engine.keeper import UP_TIMEOUT_S, Keeper
+from umbel.errors import RequestError
+from umbel.kube import kinds
+from umbel.kube.cache import Cache
+from umbel.kube.client import Kube
+from umbel.kube.kinds import Kind, Object
+from umbel.kube.kubeconfig import Reach
+from umbel.model.federation import OWNER, Federation
+from umbel.model.plan import Plan
+from umbel.ports import Progress
+from umbel.store.memory import MemoryStore
+from umbel.targets.ocm import rendering
+from umbel.targets.ocm.flower import OcmFlower
+from umbel.targets.ocm.identity import ROTATE
+from umbel.targets.ocm.names import Names
+from umbel.targets.ocm.settings import OcmSettings
+from umbel.targets.ocm.target import OcmTarget
+from umbel.targets.ocm.watching import watched
+
+LOOK_S = 3.0  # Flower tells nobody when a node comes online
+EVERYTHING = frozenset({"*"})
+
+
+class NotThere(RequestError):
+    """The hub knows no such federation."""
+
+    code = "U372"
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(
+            f"there is no federation {owner} on this hub", hint="kubectl get federations -A"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A federation that takes runs, and what it takes to speak to it."""
+
+    status: Mapping[str, Any]
+    address: str
+    bundle: str
+    token: str
+    kept: bool  # an operator keeps it
+
+
+class Hand:
+    """One person's rights on one hub."""
+
+    def __init__(self, kube: Kube, federation: Federation, image: str = "") -> None:
+        namespace = federation.metadata.namespace or kube.reach.namespace
+        self._kube = kube
+        self._names = Names(namespace, federation.name)
+        meta = federation.metadata.model_copy(update={"namespace": namespace})
+        self._federation = federation.model_copy(update={"metadata": meta})
+        chosen = image or OcmSettings().image
+        self._settings = OcmSettings(image=chosen, bind=EVERYTHING, dial="endpoint")
+
+    async def up(self, progress: Progress, *, rotate_ca: bool = False) -> Reached:
+        """Make the hub as declared; returns when the federation takes runs."""
+        if rotate_ca:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            notes = {**self._federation.metadata.annotations, ROTATE: now}
+            meta = self._federation.metadata.model_copy(update={"annotations": notes})
+            self._federation = self._federation.model_copy(update={"metadata": meta})
+        if await self._kube.serves(kinds.FEDERATION):
+            return await self._declare(progress)
+        progress("no operator on this hub: doing it from here")
+        return await self._do(progress)
+
+    async def _declare(self, progress: Progress) -> Reached:
+        """Hand the document to the operator, and watch what it makes of it."""
+        for content in rendering.federation_objects(self._federation):
+            if content["kind"] == "Federation":
+                made = await self._kube.apply(content)
+            else:
+                await self._kube.create(content)
+        names, told = self._names, ""
+        generation = made["metadata"]["generation"]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(UP_TIMEOUT_S):
+                async for seen in self._seen():
+                    status = seen.get("status") or {}
+                    if status.get("observedGeneration") != generation:
+                        continue
+                    first = (status.get("conditions") or [{}])[0]
+                    if status.get("phase") == "Ready":
+                        return await self._reached(status, kept=True)
+                    if first.get("message", "") != told:
+                        told = first.get("message", "")
+                        progress(told)
+        raise NotReady(names.name, told or "no operator has looked at it yet")
+
+    async def _seen(self) -> AsyncIterator[Object]:
+        names = self._names
+        found, version = await self._kube.list(kinds.FEDERATION, names.namespace)
+        for content in found:
+            if content["metadata"]["name"] == names.name:
+                yield content
+        while True:
+            watch = self._kube.watch(kinds.FEDERATION, version, names.namespace)
+            async for _, content in watch:
+                version = content["metadata"]["resourceVersion"]
+                if content["metadata"].get("name") == names.name:
+                    yield content
+
+    async def _do(self, progress: Progress) -> Reached:
+        for content in rendering.federation_objects(self._federation):
+            if content["kind"] == "Namespace":
+                await self._kube.create(content)
+        system = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": self._settings.system},
+        }
+        await self._kube.create(system)
+        async with self._house() as (keeper, target, changed):
+            status = await keeper.up(self._federation, progress, changed)
+            await target.publish(status)
+            return await self._reached(asdict(status), kept=False)
+
+    @contextlib.asynccontextmanager
+    async def _house(self) -> AsyncIterator[tuple[Keeper, OcmTarget, Any]]:
+        woken = asyncio.Event()
+
+        def tell(_: Kind, __: Object) -> None:
+            woken.set()
+
+        async def changed() -> None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await woken.wait()
+            woken.clear()
+
+        cache = Cache(self._kube, watched(), tell)
+        watching = asyncio.create_task(cache.run())
+        try:
+            await cache.filled()
+            store = MemoryStore()
+            target = OcmTarget(self._kube, cache, store, self._names, self._settings)
+            self.engine = Engine(store, target, OcmFlower(target.desk))
+            yield Keeper(self.engine, target, store), target, changed
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def plan(self) -> Plan:
+        """Say what up would do, as far as it can be seen. Changes nothing."""
+        async with self._house():
+            return await self.engine.plan(self._federation)
+
+    async def down(self, progress: Progress, *, keep_data: bool) -> None:
+        """Take the federation off the hub and the clusters; returns when it is gone."""
+        names = self._names
+        if await self._kube.serves(kinds.FEDERATION) and await self._there():
+            if keep_data:
+                note = {"metadata": {"annotations": {"umbel.dev/keep-data": "true"}}}
+                await self._kube.merge(kinds.FEDERATION, names.name, names.namespace, note)
+            await self._kube.delete(kinds.FEDERATION, names.name, names.namespace)
+            progress("the operator takes it apart")
+            while await self._there():  # noqa: ASYNC110  # another process does the work
+                await asyncio.sleep(1)
+            return
+        async with self._house() as (_, target, changed):
+            while waiting := await target.dismantle(keep_data=keep_data):
+                progress(f"waiting for: {waiting}")
+                await changed()
+
+    async def _there(self) -> bool:
+        names = self._names
+        return await self._kube.get(kinds.FEDERATION, names.name, names.namespace) is not None
+
+    async def _reached(self, status: Mapping[str, Any], *, kept: bool) -> Reached:
+        names = self._names
+        secret = await self._kube.get(kinds.SECRET, names.user_secret(OWNER), names.namespace)
+        if secret is None:
+            raise NotThere(names.owner)
+        data = {k: base64.b64decode(v).decode() for k, v in secret["data"].items()}
+        address = str(status["endpoint"]["control"])
+        return Reached(status, address, data["ca.crt"], data["token"].strip(), kept)
+
+
+@contextlib.asynccontextmanager
+async def hand(reach: Reach, federation: Federation, image: str = "") -> AsyncIterator[Hand]:
+    """Open a conversation with the hub."""
+    async with Kube(reach) as kube:
+        yield Hand(kube, federation, image)

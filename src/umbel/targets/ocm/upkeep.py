@@ -1,0 +1,93 @@
+"""Brings a changed hub into force: between rounds, so that nobody's training is lost.
+
+The parts that a run survives (SuperLink, gate, desk) get a new image in place, in a pause between
+two rounds. Everything else waits until no run is under way; then the pod is made anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from umbel.errors import UmbelError
+from umbel.kube import kinds
+from umbel.kube.cache import Cache
+from umbel.kube.client import Kube
+from umbel.kube.kinds import Object
+from umbel.model.status import Condition
+from umbel.targets.ocm.desk import DeskClient
+from umbel.targets.ocm.names import Names
+from umbel.targets.ocm.seeing import condition_of
+
+REVISION = "controller-revision-hash"
+IN_PLACE = ("superlink", "gate", "desk")
+log = logging.getLogger("umbel.ocm")
+
+
+class Upkeep:
+    """Looks after one hub's pod."""
+
+    def __init__(
+        self, kube: Kube, cache: Cache, names: Names, desk: Callable[[], DeskClient]
+    ) -> None:
+        self._kube = kube
+        self._cache = cache
+        self._names = names
+        self._desk = desk
+        self.found: list[Condition] = []
+
+    async def look(self) -> None:
+        """Bring the pod up to date if this is the moment for it."""
+        self.found = []
+        names = self._names
+        pod = self._cache[kinds.POD].get(f"{names.hub}-0", names.namespace)
+        whole = self._cache[kinds.STATEFUL_SET].get(names.hub, names.namespace)
+        if pod is None or whole is None or not _is_outdated(pod, whole):
+            return
+        if condition_of(pod, "Ready").get("status") != "True":
+            await self._renew(pod, "it does not run anyway")
+            return
+        try:
+            rounds = await self._desk().rounds()
+        except UmbelError as error:
+            self._wait(f"the desk cannot say whether a run is under way: {error.fact}")
+            return
+        if not rounds.active_runs:
+            await self._renew(pod, "no run is under way")
+        elif not rounds.in_round and (images := _images(pod, whole)):
+            await self._patch(pod, images)
+        else:
+            self._wait(f"{rounds.active_runs} runs are under way")
+
+    def _wait(self, why: str) -> None:
+        words = f"a changed hub waits: {why}"
+        self.found = [Condition("HubCurrent", "True", "WaitingForRuns", words)]
+
+    async def _renew(self, pod: Object, why: str) -> None:
+        if not pod["metadata"].get("deletionTimestamp"):
+            log.info("%s: the hub's pod is made anew: %s", self._names.owner, why)
+            await self._kube.delete(kinds.POD, pod["metadata"]["name"], self._names.namespace)
+
+    async def _patch(self, pod: Object, images: dict[str, str]) -> None:
+        """Change images in place: the kubelet restarts these containers and no others."""
+        log.info("%s: new images in place for %s", self._names.owner, ", ".join(images))
+        containers = [{"name": name, "image": image} for name, image in images.items()]
+        change = {"spec": {"containers": containers}}
+        await self._kube.strategic(
+            kinds.POD, pod["metadata"]["name"], self._names.namespace, change
+        )
+
+
+def _is_outdated(pod: Object, whole: Object) -> bool:
+    status = whole.get("status", {})
+    if status.get("observedGeneration") != whole["metadata"].get("generation"):
+        return False  # its controller has not looked yet
+    revision = pod["metadata"].get("labels", {}).get(REVISION)
+    return bool(status.get("updateRevision")) and revision != status["updateRevision"]
+
+
+def _images(pod: Object, whole: Object) -> dict[str, str]:
+    """List the containers that can change in place and have to."""
+    wanted = {c["name"]: c["image"] for c in whole["spec"]["template"]["spec"]["containers"]}
+    now = {c["name"]: c["image"] for c in pod["spec"]["containers"]}
+    return {name: wanted[name] for name in IN_PLACE if now.get(name) != wanted[name]}
