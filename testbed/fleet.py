@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from testbed.errors import BedError
 
-RESERVED = ("hub", "etcd", "relay", "global", "default")
+RESERVED = ("hub", "etcd", "relay", "volumes", "policies", "global", "default")
 
 
 class FleetWrong(BedError):
@@ -31,6 +31,7 @@ class Cluster(BaseModel):
     labels: dict[str, str] = Field(default_factory=dict)
     claims: dict[str, str] = Field(default_factory=dict)
     capacity: dict[str, str] = Field(default_factory=dict)
+    nodes: int = Field(default=1, ge=1, le=9)  # real ones, with --pods
 
     @field_validator("name")
     @classmethod
@@ -53,6 +54,15 @@ class Fleet(BaseModel):
             message = "two clusters have the same name"
             raise ValueError(message)
         return clusters
+
+    @property
+    def names(self) -> list[str]:
+        return [cluster.name for cluster in self.clusters]
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        """How many real nodes each cluster has, the hub included."""
+        return {"hub": 1, **{cluster.name: cluster.nodes for cluster in self.clusters}}
 
 
 def of_size(count: int) -> Fleet:

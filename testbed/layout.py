@@ -31,6 +31,9 @@ class Layout:
     state: Path
     shared: dict[str, int] = field(default_factory=dict)
     clusters: dict[str, Ports] = field(default_factory=dict)
+    nodes: dict[str, int] = field(
+        default_factory=dict
+    )  # real ones of each cluster; none: simulated
 
     def folder(self, cluster: str) -> Path:
         return self.state / cluster
@@ -59,7 +62,7 @@ def default_state() -> Path:
     return cache() / "state"
 
 
-def plan(state: Path, spokes: list[str]) -> Layout:
+def plan(state: Path, spokes: list[str], nodes: dict[str, int] | None = None) -> Layout:
     """Give every program a port of its own and write the plan down."""
     ports = iter(free_ports(len(_HUB_PORTS) + 2 + 4 * len(spokes)))
     layout = Layout(
@@ -69,11 +72,13 @@ def plan(state: Path, spokes: list[str]) -> Layout:
             HUB: Ports(next(ports), next(ports)),
             **{name: Ports(*(next(ports) for _ in range(4))) for name in spokes},
         },
+        nodes or {},
     )
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     known = {
         "shared": layout.shared,
         "clusters": {n: asdict(p) for n, p in layout.clusters.items()},
+        "nodes": layout.nodes,
     }
     (state / "layout.json").write_text(json.dumps(known))
     return layout
@@ -86,4 +91,4 @@ def load(state: Path) -> Layout:
     except FileNotFoundError:
         raise NotUp("test bed") from None
     clusters = {name: Ports(**ports) for name, ports in said["clusters"].items()}
-    return Layout(state, said["shared"], clusters)
+    return Layout(state, said["shared"], clusters, said["nodes"])

@@ -97,7 +97,8 @@ CONTAINERD = Upstream(
         for name in ("containerd", "containerd-shim-runc-v2", "ctr")
     },
 )
-UPSTREAMS = (KUBERNETES, OCM, HELM, KUBECONFORM, CONTAINERD)
+COREDNS = Upstream("coredns", "github.com/coredns/coredns", {"coredns": "./dns"})
+UPSTREAMS = (KUBERNETES, OCM, CONTAINERD, COREDNS, HELM, KUBECONFORM)
 ETCD = ("etcd", "etcdctl")
 
 

@@ -23,10 +23,12 @@ from umbel.documents import schema
 from umbel.errors import DocumentError, RequestError, SecurityError, WorldError
 from umbel.flower.routes import BY_PATH, OURS, Api, Route
 from umbel.gate.config import Limits
-from umbel.model import event
+from umbel.gate.desk import PAGES, Page
+from umbel.model import event, kubernetes
 from umbel.model.document import LABEL_VALUE_PATTERN, NAME_PATTERN
 from umbel.model.federation import HOST_PATTERN, PATH_PATTERN, VERSION_PATTERN
 from umbel.server.api import Api as DaemonApi
+from umbel.server.desk.api import DeskApi
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "reference"
@@ -44,6 +46,12 @@ _FORMS = {
     HOST_PATTERN: "a host name or IP address",
     PATH_PATTERN: "an absolute path",
     VERSION_PATTERN: "such as 1.41",
+    kubernetes.QUANTITY_PATTERN: "such as 500m or 4Gi",
+    kubernetes.IMAGE_PATTERN: "an image's name",
+    kubernetes.URL_PATTERN: "an address that begins with http:// or https://",
+    kubernetes.PATH_PATTERN: "an absolute path",
+    kubernetes.COUNT_PATTERN: "such as 25%",
+    r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$": "a host name in lower case",
 }
 _WORDS = {
     "minimum": "at least {}",
@@ -69,6 +77,9 @@ something to tell. A reader skips kinds and keys that it does not know.
 GATE_INTRODUCTION = """\
 Flower's routes, all `POST`, by the door that has them. Everything else is answered with 401, the
 same for every stranger.
+"""
+DESK_INTRODUCTION = """\
+On the control door of a hub that has a desk. Answers have the form of [the daemon's](http-api.md).
 """
 HTTP_INTRODUCTION = """\
 The daemon of one `UMBEL_HOME` listens on the Unix socket `run/umbel.sock` in it, mode 0600 in a
@@ -248,10 +259,7 @@ def _default(found: click.Parameter) -> str:
 def document_page() -> str:
     """Describe every field of the document."""
     form = schema()
-    parts = [
-        "# The document\n",
-        DOCUMENT_INTRODUCTION,
-    ]
+    parts = ["# The document\n", DOCUMENT_INTRODUCTION]
     below = [_section(form["$defs"][name], name) for name in _reachable(form)]
     return "\n".join([*parts, _section(form, "Federation"), *below])
 
@@ -395,10 +403,7 @@ def errors_page() -> str:
 
 def events_page() -> str:
     """Describe every event."""
-    parts = [
-        "# Events\n",
-        EVENTS_INTRODUCTION,
-    ]
+    parts = ["# Events\n", EVENTS_INTRODUCTION]
     for kind in get_args(event.Event):
         rows = [("`kind`", "str", f'always `"{kind.kind}"`')]
         rows += [(_code(f.name), str(f.type), _optional(f)) for f in fields(kind)]
@@ -454,17 +459,22 @@ def gate_page() -> str:
         Api.RUNTIME: "ServerApps and their executor, on loopback only. The gate checks the form of"
         " the credential, the SuperLink its content.",
     }
-    parts = [
-        "# The gate's routes\n",
-        GATE_INTRODUCTION,
-    ]
+    parts = ["# The gate's routes\n", GATE_INTRODUCTION]
     for api, text in doors.items():
         columns = ["path", "least role", "since"] if api is Api.CONTROL else ["path", "since"]
         rows = [_gate_row(route) for route in BY_PATH[api].values()]
         parts += [f"## {api}\n", f"{text}\n", table(columns, rows)]
+    rows = [(p.method, _code(p.path), str(p.role), _promise(p)) for p in PAGES]
+    columns = ["method", "path", "least role", "what it does"]
+    parts += ["## Desk\n", DESK_INTRODUCTION, table(columns, rows)]
     rows = [(_code(f.name), f"{f.default:g}") for f in fields(Limits)]
     parts += ["## Limits\n", "Sizes in bytes.\n", table(["limit", "value"], rows)]
     return "\n".join(parts)
+
+
+def _promise(page: Page) -> str:
+    verb = _ANSWERED_BY.get(page.name, page.name)
+    return str(getattr(DeskApi, page.name).__doc__ or getattr(Client, verb).__doc__)
 
 
 def _gate_row(route: Route) -> tuple[str, ...]:

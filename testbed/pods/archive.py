@@ -7,7 +7,7 @@ import io
 import json
 import platform
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,8 +87,11 @@ def image_blobs(image: Image, layers: Sequence[Blob]) -> tuple[Blob, Blob]:
     return config, manifest
 
 
-def write(images: Iterable[Image], target: Path) -> Path:
-    """Write all images into one file; a layer that several have is there once."""
+def write(images: Iterable[Image], target: Path, without: Collection[Path] = ()) -> Path:
+    """Write all images into one file; a layer that several have is there once.
+
+    Layers that are there already, where the file will be imported, can be left out.
+    """
     blobs: dict[str, Blob] = {}
     files: dict[Path, Blob] = {}
     listed = []
@@ -97,7 +100,8 @@ def write(images: Iterable[Image], target: Path) -> Path:
             files.setdefault(path, of_file(LAYER, path))
         layers = [files[path] for path in image.layers]
         config, manifest = image_blobs(image, layers)
-        blobs |= {blob.digest: blob for blob in (*layers, config, manifest)}
+        carried = [files[path] for path in image.layers if path not in without]
+        blobs |= {blob.digest: blob for blob in (*carried, config, manifest)}
         names = {
             "io.containerd.image.name": image.name,
             "org.opencontainers.image.ref.name": image.name,

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from testbed.errors import BedError, CannotRun
@@ -64,9 +65,9 @@ def joining(procs: Path) -> list[str]:
     return ["sh", "-c", 'echo 0 > "$0" && exec "$@"', str(procs)]
 
 
-def ours(root: Path = ROOT) -> list[Path]:
+def ours(root: Path = ROOT, prefix: str = PREFIX) -> list[Path]:
     """Give our groups of every hierarchy, whoever made them and when."""
-    return sorted(root.glob(f"*/{PREFIX}-*"))
+    return sorted(root.glob(f"*/{prefix}-*"))
 
 
 def members(group: Path) -> set[int]:
@@ -120,8 +121,12 @@ def deepest_first(group: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def remove_all(root: Path = ROOT) -> None:
+def remove_all(root: Path = ROOT, prefix: str = PREFIX) -> None:
     """End and remove everything that bears our prefix."""
-    for name in sorted({group.name for group in ours(root)}):
+
+    def over(name: str) -> None:
         end(name, root)
         remove(name, root)
+
+    with ThreadPoolExecutor() as pool:  # each is patient with its own
+        list(pool.map(over, {group.name for group in ours(root, prefix)}))

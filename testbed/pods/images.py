@@ -11,15 +11,19 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from testbed.pods import archive, debian
 from testbed.pods.archive import Image
 from testbed.pods.commands import run
+from testbed.programs import program
 
 PAUSE = "localhost/pause:3.10"
 PYTHON = "localhost/python:3.11"
+COREDNS = "localhost/coredns:dev"
+WHEELS = "localhost/umbel-wheels:dev"  # never run: keeps the layer for the next build
 UMBEL = "localhost/umbel:dev"
 
 PROJECT = Path(__file__).parents[2]
@@ -40,27 +44,45 @@ APPLETS = (
 )
 USERS = "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
 GROUPS = "root:x:0:\nnogroup:x:65534:\n"
+CONTENTS = "etc/debian-packages"  # a mirror has one version of each, so none can be asked for
 HOME = "opt/umbel"
 SITE = f"{HOME}/lib/python{MINOR}/site-packages"
-RECIPE = "2"  # another number: every layer is made anew
+AT_ONCE = 3  # nodes that load images side by side
+RECIPE = "3"  # another number: every layer is made anew
 
 
-def build(cache: Path, *, project: Path | None = PROJECT) -> Path:
-    """Make all images; give the file that holds them. Without a project, only pause and Python."""
+def build(cache: Path, *, project: Path | None = PROJECT) -> tuple[Path, ...]:
+    """Make all images; give the files that hold them, to be loaded in this order.
+
+    What changes often comes last and is small. Without a project: only what nodes need.
+    """
     cache.mkdir(parents=True, exist_ok=True)
     shell, python = shell_layer(cache), python_layer(cache)
     waiting = ("/bin/sh", "-c", "trap 'exit 0' TERM INT; sleep 2147483647 & wait")
-    images = [
+    needed = [
         Image(PAUSE, (shell,), waiting),
         Image(PYTHON, (python,), (f"/usr/bin/python{MINOR}",), environment=environment()),
+        Image(COREDNS, (program_layer(cache, "coredns"),), ("/coredns",)),
     ]
-    if project is not None:
-        layers = (python, wheels_layer(cache, project), project_layer(cache, project))
-        command = (f"/{HOME}/bin/umbel",)
-        images.append(Image(UMBEL, layers, command, environment=environment(f"/{HOME}/bin")))
+    nodes = written(cache, "nodes", needed)
+    if project is None:
+        return (nodes,)
+    below = (python, wheels_layer(cache, project))
+    command, own = (f"/{HOME}/bin/umbel",), environment(f"/{HOME}/bin")
+    umbel = Image(UMBEL, (*below, project_layer(cache, project)), command, environment=own)
+    return (
+        nodes,
+        written(cache, "below", [Image(WHEELS, below)], below[:1]),
+        written(cache, "umbel", [umbel], below),
+    )
+
+
+def written(
+    cache: Path, kind: str, images: Sequence[Image], without: Collection[Path] = ()
+) -> Path:
+    """Give the file with these images; layers of files that are loaded before can be left out."""
     key = digest_of([f"{image}" for image in images])
-    kind = "nodes" if project is None else "images"
-    return made(cache / f"{kind}-{key}.tar", lambda path: archive.write(images, path))
+    return made(cache / f"{kind}-{key}.tar", lambda path: archive.write(images, path, without))
 
 
 def environment(*folders: str) -> dict[str, str]:
@@ -68,16 +90,21 @@ def environment(*folders: str) -> dict[str, str]:
     return {"PATH": path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def load(images: Path, ctr: Path, sockets: Iterable[Path]) -> None:
-    """Load the file into every containerd; the kubelets look in the space named k8s.io."""
-    for socket in sockets:
-        run([str(ctr), "-a", str(socket), "-n", "k8s.io", "images", "import", str(images)])
+def load(archives: Iterable[Path], ctr: Path, sockets: Iterable[Path]) -> None:
+    """Load the files into every containerd; the kubelets look in the space named k8s.io."""
+
+    def into(socket: Path) -> None:
+        for one in archives:
+            run([str(ctr), "-a", str(socket), "-n", "k8s.io", "images", "import", str(one)])
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(into, sockets))
 
 
 def made(target: Path, make: Callable[[Path], object]) -> Path:
     """Give the file; make it first if it is not there, whole or not at all.
 
-    Older ones of the same kind are removed: with every change they would fill the disk.
+    Of older ones of the same kind the last is kept: with every change they would fill the disk.
     """
     if not target.exists():
         beside = target.with_name(f".{target.name}.{os.getpid()}")
@@ -87,9 +114,15 @@ def made(target: Path, make: Callable[[Path], object]) -> Path:
         finally:
             beside.unlink(missing_ok=True)
         kind = target.name.rpartition("-")[0]
-        for other in set(target.parent.glob(f"{kind}-*{target.suffix}")) - {target}:
+        others = set(target.parent.glob(f"{kind}-*{target.suffix}")) - {target}
+        for other in sorted(others, key=when_made)[:-1]:
             other.unlink(missing_ok=True)
     return target
+
+
+def when_made(path: Path) -> float:
+    """Tell when the file was made; one that another build has removed was made long ago."""
+    return path.stat().st_mtime if path.exists() else 0.0
 
 
 def digest_of(words: Iterable[str]) -> str:
@@ -121,13 +154,26 @@ def shell_layer(cache: Path) -> Path:
     return made(cache / f"shell-{key}.tar", lambda path: in_folder(path, fill))
 
 
+def program_layer(cache: Path, name: str) -> Path:
+    """Give a layer that holds one program that we built, and nothing else."""
+    built = program(name)
+
+    def fill(root: Path) -> None:
+        shutil.copy2(built, root / name)
+
+    key = digest_of([built.parent.name, built.name])
+    return made(cache / f"{name}-{key}.tar", lambda path: in_folder(path, fill))
+
+
 def python_layer(cache: Path) -> Path:
     """Give the layer with Python and a shell; its byte code is compiled in."""
 
     def fill(root: Path) -> None:
         packages = root.with_name(f"{root.name}.packages")
         try:
-            debian.unpack(debian.fetch(SUITE, PYTHON_PACKAGES, packages), root)
+            fetched = debian.fetch(SUITE, PYTHON_PACKAGES, packages)
+            debian.unpack(fetched, root)
+            (root / CONTENTS).write_text("".join(f"{path.stem}\n" for path in fetched))
         finally:
             shutil.rmtree(packages, ignore_errors=True)
         finish(root)

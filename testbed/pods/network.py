@@ -78,21 +78,40 @@ def plug(node: NodePlan, others: Iterable[NodePlan] = ()) -> None:
         run(argv)
 
 
-def cut(node: NodePlan) -> None:
-    """Take the node off the network: its port in the switch goes down."""
-    run(["ip", "-n", SWITCH, "link", "set", node.link, "down"])
+def parting(node: NodePlan, far: str, port: int) -> list[Argv]:
+    """Give the rules, each to be added or removed, that let nothing pass to or from far nodes.
+
+    Their API server is at this port of the switch.
+    """
+    start = [*entering(node.namespace), "iptables", "-w", "-t", "raw"]
+    api = ["-p", "tcp"]
+    comes = (["-s", far], ["-s", GATEWAY, *api, "--sport", str(port)])
+    goes = (["-d", far], ["-d", GATEWAY, *api, "--dport", str(port)])
+    # What pods send is met by PREROUTING, what the node itself sends by OUTPUT.
+    matches = [["PREROUTING", *match] for match in (*comes, *goes)]
+    matches += [["OUTPUT", *match] for match in goes]
+    return [[*start, "{}", *match, "-j", "DROP"] for match in matches]
 
 
-def heal(node: NodePlan) -> None:
-    """Put a node that was cut back on the network."""
-    run(["ip", "-n", SWITCH, "link", "set", node.link, "up"])
+def part(node: NodePlan, far: str, port: int) -> None:
+    """Part the node and its pods from far nodes, silently; done already, it stays done."""
+    join(node, far, port)
+    for rule in parting(node, far, port):
+        run([word.replace("{}", "-I") for word in rule])
 
 
-def ours() -> list[str]:
+def join(node: NodePlan, far: str, port: int) -> None:
+    """Undo the parting; nothing if there was none."""
+    for rule in parting(node, far, port):
+        with contextlib.suppress(CommandFailed):
+            run([word.replace("{}", "-D") for word in rule])
+
+
+def ours(prefix: str = PREFIX) -> list[str]:
     """Give the names of our namespaces that exist."""
     if not NAMESPACES.is_dir():
         return []
-    return sorted(path.name for path in NAMESPACES.iterdir() if path.name.startswith(f"{PREFIX}-"))
+    return sorted(path.name for path in NAMESPACES.iterdir() if path.name.startswith(f"{prefix}-"))
 
 
 def unplug(namespace: str) -> None:
@@ -103,9 +122,9 @@ def unplug(namespace: str) -> None:
     (NAMESPACES / namespace).unlink(missing_ok=True)
 
 
-def remove_all() -> None:
+def remove_all(prefix: str = PREFIX) -> None:
     """Remove every namespace of ours, and the folder `ip netns` mounted if it is empty now."""
-    for namespace in ours():
+    for namespace in ours(prefix):
         unplug(namespace)
     if NAMESPACES.is_dir() and not any(NAMESPACES.iterdir()):
         while is_mounted(NAMESPACES):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -107,7 +108,7 @@ class Pods:
         )
         return settings.apiserver_flags(egress, client, cluster.authority.certificate_file)
 
-    def add_node(self, cluster: ControlPlane, index: int, archive: Path) -> Node:
+    def add_node(self, cluster: ControlPlane, index: int, archives: Sequence[Path]) -> Node:
         """Start a node of a prepared cluster with these images; it is Ready when this ends."""
         plan = self.plan(cluster, index)
         node = Node(plan, self.files(plan))
@@ -117,7 +118,7 @@ class Pods:
         config = f"--config={node.files.containerd_config}"
         self._start(node, mounts, "containerd", str(self.containerd / "containerd"), config)
         eventually(f"containerd of {plan.name}", lambda: self._answers(node), PATIENCE_S)
-        images.load(archive, program("ctr"), [node.files.socket])
+        images.load(archives, program("ctr"), [node.files.socket])
         kubelet = settings.kubelet_flags(plan, node.files)
         self._start(node, mounts, "kubelet", str(program("kubelet")), *kubelet)
         proxy = settings.proxy_flags(plan, node.files)
@@ -130,16 +131,6 @@ class Pods:
         with Api(cluster.kubeconfig) as api:
             ready = ("v1", "Node", node.plan.name, "")
             api.wait(ready, lambda seen: condition(seen, "Ready") == "True", PATIENCE_S)
-
-    def remove_node(self, node: Node) -> None:
-        """End the node with all its containers, and leave nothing of it."""
-        names = [f"{node.plan.name}-{what}" for what in ("kubelet", "kube-proxy", "containerd")]
-        names.append(f"{node.plan.name}-mounts")
-        self.processes.stop([one for one in self.processes.all() if one.name in names])
-        cgroups.end(node.plan.namespace)
-        cgroups.remove(node.plan.namespace)
-        network.unplug(node.plan.namespace)
-        shutil.rmtree(node.files.folder)
 
     def _answers(self, node: Node) -> bool:
         ctr = [str(program("ctr")), "-a", str(node.files.socket), "version"]
@@ -197,15 +188,15 @@ class Pods:
         self.processes.start(f"{node.plan.name}-{what}", command, {"PATH": path})
 
 
-def load_images(state: Path, archive: Path) -> None:
+def load_images(state: Path, archives: Sequence[Path]) -> None:
     """Load images into the containerd of every node of a running test bed."""
-    images.load(archive, program("ctr"), sorted((state / "nodes").glob("*/cd.sock")))
+    images.load(archives, program("ctr"), sorted((state / "nodes").glob("*/cd.sock")))
 
 
-def clean(state: Path) -> None:
+def clean(state: Path, prefix: str = PREFIX) -> None:
     """Remove every trace of nodes, of this run or of one that crashed."""
-    cgroups.remove_all()
-    network.remove_all()
+    cgroups.remove_all(prefix=prefix)
+    network.remove_all(prefix)
     nodes = state / "nodes"
     shutil.rmtree(nodes, ignore_errors=True)
     for fixed in NodeFiles(nodes).own():
@@ -213,6 +204,6 @@ def clean(state: Path) -> None:
             fixed.rmdir()
 
 
-def leftovers() -> list[str]:
+def leftovers(prefix: str = PREFIX) -> list[str]:
     """Name what of ours is on the machine: nothing, after a clean end."""
-    return [*network.ours(), *(str(group) for group in cgroups.ours())]
+    return [*network.ours(prefix), *(str(group) for group in cgroups.ours(prefix=prefix))]

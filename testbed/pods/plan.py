@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
+from testbed.layout import Layout
+
 PREFIX = "umbel-tb"
 SWITCH = f"{PREFIX}-switch"
 GATEWAY = "10.81.255.254"  # the switch: API servers are reached here
@@ -20,6 +22,7 @@ class NodePlan:
     cluster: str
     number: int
     index: int
+    prefix: str = PREFIX
 
     def __post_init__(self) -> None:
         if not 0 <= self.number < MAX_CLUSTERS or not 1 <= self.index <= MAX_NODES:
@@ -34,7 +37,7 @@ class NodePlan:
     @property
     def namespace(self) -> str:
         """Its network namespace, and its control group: unique on the machine."""
-        return f"{PREFIX}-{self.name}"
+        return f"{self.prefix}-{self.name}"
 
     @property
     def link(self) -> str:
@@ -46,6 +49,11 @@ class NodePlan:
         return f"10.81.{self.number}.{self.index}"
 
     @property
+    def site(self) -> str:
+        """Addresses of all nodes of its cluster."""
+        return f"10.81.{self.number}.0/24"
+
+    @property
     def pods(self) -> str:
         """Addresses of its pods."""
         return f"10.{128 + self.number}.{self.index}.0/24"
@@ -54,6 +62,13 @@ class NodePlan:
     def cluster_pods(self) -> str:
         """Addresses of all pods of its cluster."""
         return f"10.{128 + self.number}.0.0/16"
+
+
+def nodes_of(layout: Layout, cluster: str) -> list[NodePlan]:
+    """Give the real nodes of a cluster; none where they are simulated."""
+    number = list(layout.clusters).index(cluster)
+    count = layout.nodes.get(cluster, 0)
+    return [NodePlan(cluster, number, index) for index in range(1, count + 1)]
 
 
 def first_service(service_range: str) -> str:

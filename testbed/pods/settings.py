@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed.pods import dns
 from testbed.pods.images import PAUSE
 from testbed.pods.plan import GATEWAY, NodePlan
 
@@ -144,6 +145,8 @@ def kubelet_config(
         "podLogsDir": str(files.folder / "podlogs"),
         "volumePluginDir": str(files.folder / "volume-plugins"),
         "resolvConf": "",
+        "clusterDNS": [dns.ADDRESS],
+        "clusterDomain": dns.DOMAIN,
         "imageMinimumGCAge": "24h",
         "imageGCHighThresholdPercent": 100,
         "nodeStatusUpdateFrequency": "4s",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from testbed.api import Api, Refused, condition
 from testbed.bed import Bed
 from testbed.fleet import of_size
+from testbed.pods import images
 from testbed.waiting import eventually
 
 CLUSTER = "cluster.open-cluster-management.io/v1"
@@ -21,6 +22,12 @@ WORK = "work.open-cluster-management.io/v1"
 WORK_ALPHA = "work.open-cluster-management.io/v1alpha1"
 AVAILABLE = "ManagedClusterConditionAvailable"
 BOTH = {"berlin", "boston"}
+WAITS = {
+    "name": "main",
+    "image": images.PYTHON,
+    "imagePullPolicy": "Never",
+    "args": ["-c", "import signal; signal.pause()"],
+}
 
 Object = dict[str, Any]
 Namespace = Callable[[str], str]
@@ -39,7 +46,7 @@ def deployment(name: str, **annotations: str) -> Object:
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels, "annotations": annotations},
-                "spec": {"containers": [{"name": "main", "image": "example.org/app:1"}]},
+                "spec": {"containers": [WAITS], "terminationGracePeriodSeconds": 1},
             },
         },
     }
@@ -250,22 +257,28 @@ def test_a_process_that_is_killed_can_be_started_again(bed: Bed, hub: Api) -> No
     hub.delete("v1", "Namespace", "later")
 
 
+@pytest.fixture(scope="module")
+def simulated(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:  # noqa: ARG001
+    """A cluster whose node is simulated."""
+    small = Bed.up(tmp_path_factory.mktemp("small") / "s", of_size(1), lambda _: None)
+    with small.api("cluster1") as api:
+        yield api
+    small.down()
+
+
 @pytest.mark.parametrize(
     ("behave", "reason"), [("fail", "CrashLoopBackOff"), ("never", "ContainerCreating")]
 )
-def test_a_simulated_pod_behaves_as_it_is_told(
-    spokes: Mapping[str, Api], behave: str, reason: str
-) -> None:
-    boston = spokes["boston"]
-    boston.apply(deployment(behave, **{"testbed.umbel.dev/behave": behave}))
+def test_a_simulated_pod_behaves_as_it_is_told(simulated: Api, behave: str, reason: str) -> None:
+    simulated.apply(deployment(behave, **{"testbed.umbel.dev/behave": behave}))
 
     def seen() -> bool:
-        pods = boston.list("v1", "Pod", "default", f"app={behave}")
+        pods = simulated.list("v1", "Pod", "default", f"app={behave}")
         states = [c["state"] for pod in pods for c in pod["status"].get("containerStatuses", [])]
         return any(state.get("waiting", {}).get("reason") == reason for state in states)
 
     eventually(f"a pod in {reason}", seen)
-    boston.delete("apps/v1", "Deployment", behave)
+    simulated.delete("apps/v1", "Deployment", behave)
 
 
 def test_down_leaves_nothing(programs: None, tmp_path: Path) -> None:  # noqa: ARG001
@@ -290,7 +303,8 @@ def test_what_a_crash_left_is_cleared_by_the_next(programs: None, tmp_path: Path
         assert again.available() == {"cluster1": "True"}
         assert not left & _our_processes(tmp_path)
     finally:
-        again.down()
+        again.kill("etcd")
+        again.down()  # after a crash too
     assert _our_processes(tmp_path) == set()
 
 

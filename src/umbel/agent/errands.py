@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from umbel.flower.control import Connection, Control
+from umbel.flower.control import Connection, Control, ControlRefused
 from umbel.flower.fleet import Fleet
 
 
@@ -44,6 +44,19 @@ def enrol(order: Mapping[str, Any]) -> dict[str, int]:
         new = [(s["name"], s["public_pem"].encode()) for s in order["sites"] if not ids[s["name"]]]
         made = control.register_all(new) if new else []
     return ids | dict(zip((name for name, _ in new), made, strict=True))
+
+
+def enrol_each(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Register new keys one by one; gives the node ids, and the reason for each that is refused."""
+    ids: dict[str, int] = {}
+    refused: dict[str, str] = {}
+    with _connect(order) as control:
+        for site in order["sites"]:
+            try:
+                ids[site["name"]] = control.register(site["public_pem"].encode(), site["name"])
+            except ControlRefused as error:
+                refused[site["name"]] = error.fact
+    return {"ids": ids, "refused": refused}
 
 
 def expel(order: Mapping[str, Any]) -> list[str]:
@@ -96,6 +109,7 @@ ERRANDS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "nodes": nodes,
     "look": look,
     "enrol": enrol,
+    "enrol_each": enrol_each,
     "expel": expel,
     "deactivate": deactivate,
     "runs": runs,

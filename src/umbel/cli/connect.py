@@ -10,11 +10,15 @@ import typer
 
 from umbel.cli import context
 from umbel.cli.output import OfFederation, readable_errors, say
+from umbel.client import Conversation
 from umbel.errors import RequestError
 
 EXAMPLES = """Examples:
 
-  umbel connect ./flwr-home
+  umbel connect hospitals --address fl.example.org:9093 --ca ca.crt --token-file omar.token
+  umbel status -n hospitals        from now on, every command knows it
+
+  umbel connect ./flwr-home        for Flower's own command line:
   export FLWR_HOME=$PWD/flwr-home
   flwr run ./my-app local --stream
   flwr ls local
@@ -33,39 +37,104 @@ class UserUnknown(RequestError):
         )
 
 
+class ConnectionIncomplete(RequestError):
+    """A connection needs a name, an address, a CA certificate and a token."""
+
+    code = "U359"
+
+    def __init__(self, fact: str) -> None:
+        super().__init__(
+            f"this is no connection: {fact}",
+            hint="umbel connect NAME --address HOST:PORT --ca FILE --token-file FILE",
+        )
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(epilog=EXAMPLES)(connect)
 
 
 def connect(
-    folder: Annotated[Path, typer.Argument(help="The FLWR_HOME to write.")],
-    user: Annotated[str, typer.Option(help="Whose token to use.")] = "owner",
+    what: Annotated[
+        str,
+        typer.Argument(help="A name for the federation at --address; else a FLWR_HOME to write."),
+    ],
+    address: Annotated[
+        str, typer.Option(help="HOST:PORT of a federation's control door.", show_default=False)
+    ] = "",
+    ca: Annotated[Path | None, typer.Option(help="Its CA certificate.", show_default=False)] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="A file with your token.", show_default=False)
+    ] = None,
+    user: Annotated[str, typer.Option(help="Whose token to write to a FLWR_HOME.")] = "owner",
     federation: OfFederation = "",
 ) -> None:
-    """Write a FLWR_HOME with which Flower's own `flwr` command works through the gate."""
+    """Make a federation elsewhere known here; or write a FLWR_HOME for Flower's own `flwr`."""
     with readable_errors():
-        import yaml
+        if address or ca or token_file:
+            _store(what, address, ca, token_file)
+        else:
+            _write_home(Path(what), user, federation)
 
-        from umbel.files import ensure_private_folder, write_private
 
-        client = context.client()
-        name = context.pick(client, federation)
-        address = client.status(name)["endpoint"]["control"]
-        root = context.home() / "federations" / name
-        token_file = root / "users" / f"{user}.token"
-        if not token_file.is_file():
-            raise UserUnknown(user, sorted(p.stem for p in (root / "users").glob("*.token")))
-        ensure_private_folder(folder)
-        authority = folder.absolute() / f"{name}.crt"
-        write_private(authority, (root / "ca" / "bundle.crt").read_bytes())
-        label = "umbel" if name == "default" else name  # Flower's file has a key "default"
-        write_private(folder / "config.toml", _config(label, address, authority))
-        token = token_file.read_text().strip()
-        write_private(folder / "credentials.yaml", yaml.safe_dump(_credentials(address, token)))
-        say(f"wrote {folder}; to use it:\n")
-        say(f"  export FLWR_HOME={folder.absolute()}")
-        say(f"  flwr run APP {label} --stream")
+def _store(name: str, address: str, ca: Path | None, token_file: Path | None) -> None:
+    """Try it, then keep it: what is stored has worked once."""
+    from umbel.cli.connections import Connection, Connections, is_name
+    from umbel.remote import Remote, RemoteClient
+
+    if not address or ca is None or token_file is None:
+        raise ConnectionIncomplete("--address, --ca and --token-file belong together")
+    if not is_name(name):
+        raise ConnectionIncomplete(f"{name!r} is not a name of lower-case letters, digits and -")
+    if (context.home() / "federations" / name).exists():
+        raise ConnectionIncomplete(f"{name} is the name of a federation on this machine")
+    remote = Remote(address, ca, token_file)
+    there = _only_federation(RemoteClient(remote), address)
+    Connections(context.home()).store(name, Connection(remote, there))
+    say(f"{name} is known now: the federation {there} at {address}")
+    say(f"next: umbel status -n {name}, umbel run APP -n {name}")
+
+
+def _only_federation(client: Conversation, address: str) -> str:
+    from umbel.gate.refusals import AnswerOdd
+
+    try:
+        return str(client.federations()[0]["metadata"]["name"])
+    except (LookupError, TypeError) as error:
+        raise AnswerOdd(address, "it names no federation") from error
+
+
+def _write_home(folder: Path, user: str, federation: str) -> None:
+    import yaml
+
+    from umbel.files import ensure_private_folder, write_private
+
+    name, address, trusted, token = _way_in(user, federation)
+    ensure_private_folder(folder)
+    authority = folder.absolute() / f"{name}.crt"
+    write_private(authority, trusted)
+    label = "umbel" if name == "default" else name  # Flower's file has a key "default"
+    write_private(folder / "config.toml", _config(label, address, authority))
+    write_private(folder / "credentials.yaml", yaml.safe_dump(_credentials(address, token)))
+    say(f"wrote {folder}; to use it:\n")
+    say(f"  export FLWR_HOME={folder.absolute()}")
+    say(f"  flwr run APP {label} --stream")
+
+
+def _way_in(user: str, federation: str) -> tuple[str, str, bytes, str]:
+    """Give a federation's name, address, authority and the token to use there."""
+    from umbel.remote import RemoteClient
+
+    client, name = context.choose(federation)
+    if isinstance(client, RemoteClient):
+        remote = client.remote
+        return name, remote.address, remote.ca.read_bytes(), remote.token()
+    root = context.home() / "federations" / name
+    token_file = root / "users" / f"{user}.token"
+    address = client.status(name)["endpoint"]["control"]
+    if not token_file.is_file():
+        raise UserUnknown(user, sorted(p.stem for p in (root / "users").glob("*.token")))
+    return name, address, (root / "ca" / "bundle.crt").read_bytes(), token_file.read_text().strip()
 
 
 def _config(name: str, address: str, authority: Path) -> str:

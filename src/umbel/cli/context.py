@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from umbel.client import Client, NothingRuns
+from umbel.client import Client, Conversation, NothingRuns
 from umbel.errors import RequestError
 
 if TYPE_CHECKING:
@@ -64,6 +64,50 @@ def pick(found: Client, named: str) -> str:
     if len(known) > 1:
         raise FederationAmbiguous(known)
     return known[0]
+
+
+def choose(named: str) -> tuple[Conversation, str]:
+    """Find the named federation, else the only one, here or elsewhere; gives who to ask about it."""
+    elsewhere = _elsewhere()
+    if not elsewhere:
+        found = client()
+        return found, pick(found, named)
+    local = _here()
+    known = [*local, *(name for name in elsewhere if name not in local)]
+    if not named and len(known) > 1:
+        raise FederationAmbiguous(known)
+    name = named or known[0]
+    if name not in known:
+        from umbel.engine.engine import FederationUnknown
+
+        raise FederationUnknown(name, known)
+    if name in elsewhere and name not in local:
+        return _connected(name)
+    return client(), name
+
+
+def _here() -> list[str]:
+    try:
+        return [str(f["metadata"]["name"]) for f in client().federations()]
+    except NothingRuns:
+        return []
+
+
+def _elsewhere() -> list[str]:
+    folder = home() / "connections"
+    if not folder.is_dir():
+        return []
+    from umbel.cli.connections import Connections
+
+    return Connections(home()).names()
+
+
+def _connected(name: str) -> tuple[Conversation, str]:
+    from umbel.cli.connections import Connections
+    from umbel.remote import RemoteClient
+
+    found = Connections(home()).load(name)
+    return RemoteClient(found.remote), found.federation
 
 
 def read_document(file: Path | None) -> Federation:

@@ -31,8 +31,7 @@ def logs(
 ) -> None:
     """Show what a run's apps wrote."""
     with readable_errors():
-        client = context.client()
-        name = context.pick(client, federation)
+        client, name = context.choose(federation)
         for item in client.logs(name, run, site=site, follow=follow):
             place = f"{item['site']:<12} " if site == "all" else ""
             sys.stdout.write(f"{place}{printable(item['line'])}\n")

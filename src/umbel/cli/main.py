@@ -26,6 +26,8 @@ COMMANDS = (
     "connect",
     "doctor",
     "simulate",
+    "render",
+    "convert",
     "schema",
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,6 @@ import typer
 
 from umbel.cli import context
 from umbel.cli.output import AsOutput, OfFederation, Output, readable_errors, say, show_data
-from umbel.files import CannotWrite
 
 EXAMPLES = """Examples:
 
@@ -32,23 +30,11 @@ def pull(
 ) -> None:
     """Fetch a run's final model (model.npz), metrics (metrics.json), log and own files."""
     with readable_errors():
-        client = context.client()
-        name = context.pick(client, federation)
-        found = client.get_run(name, run)
-        files = [Path(path) for path in client.files(name, found["run_id"])]
-        into = folder or Path(f"run-{found['run_id']}")
-        source = next(p for path in files for p in path.parents if p.name == found["run_id"])
-        written = []
-        for path in files:
-            goal = into / path.relative_to(source)
-            try:
-                goal.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, goal)
-            except OSError as error:
-                raise CannotWrite(goal, error) from error
-            written.append(str(goal))
+        client, name = context.choose(federation)
+        run_id = client.get_run(name, run)["run_id"]
+        written = client.pull(name, run_id, folder or Path(f"run-{run_id}"))
         if output in (Output.JSON, Output.YAML):
-            show_data(written, output)
+            show_data([str(path) for path in written], output)
             return
-        for line in written:
-            say(f"{Path(line).stat().st_size:>12,} bytes  {line}")
+        for path in written:
+            say(f"{path.stat().st_size:>12,} bytes  {path}")

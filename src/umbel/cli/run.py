@@ -62,8 +62,7 @@ def run(
     """Build the app, submit it, follow its rounds. The exit status is the run's."""
     with readable_errors():
         values = read_config(config or [])
-        client = context.client()
-        name = context.pick(client, federation)
+        client, name = context.choose(federation)
         folder = (app or _quickstart()).expanduser().absolute()
         started = client.run(name, folder, values)
         try:

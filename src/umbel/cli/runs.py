@@ -23,8 +23,8 @@ def register(app: typer.Typer) -> None:
 def runs(federation: OfFederation = "", output: AsOutput = Output.TEXT) -> None:
     """List the runs, newest first."""
     with readable_errors():
-        client = context.client()
-        found = client.runs(context.pick(client, federation))
+        client, name = context.choose(federation)
+        found = client.runs(name)
         if output in (Output.JSON, Output.YAML):
             show_data(found, output)
         else:

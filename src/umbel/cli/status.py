@@ -39,9 +39,9 @@ def status(
 ) -> None:
     """Show conditions, sites, certificates and runs. Exit status 0 when ready, 1 when not."""
     with readable_errors():
-        client = context.client()
+        client, name = context.choose(federation)
         while True:
-            found = client.status(context.pick(client, federation))
+            found = client.status(name)
             if watch:
                 typer.clear()
             _show(found, output)
@@ -59,7 +59,10 @@ def _show(found: Any, output: Output) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     ends = found["endpoint"]
     heads = [["federation", found["name"]], ["phase", found["phase"]], ["versions", versions]]
-    heads.append(["doors", f"fleet {ends['fleet']}, control {ends['control']}"])
+    doors = [f"{door} {ends[door]}" for door in ("fleet", "control") if ends.get(door)]
+    heads.append(["doors", ", ".join(doors) or "unknown"])
+    if found.get("age_s") is not None:
+        heads.append(["reported", f"{found['age_s']:.0f} s ago"])
     table(["", ""], heads)
     typer.echo()
     columns = ["CONDITION", "STATUS", "REASON", "MESSAGE"]

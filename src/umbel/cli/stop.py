@@ -27,8 +27,8 @@ def stop(
 ) -> None:
     """Stop a run and end all its processes. May be repeated, in every state."""
     with readable_errors():
-        client = context.client()
-        found = client.stop(context.pick(client, federation), run)
+        client, name = context.choose(federation)
+        found = client.stop(name, run)
         if output in (Output.JSON, Output.YAML):
             show_data(found, output)
         else:

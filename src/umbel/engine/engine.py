@@ -166,7 +166,8 @@ class Engine:
         known = self._store.allotment(federation.name)
         sites = [s for v in (await self._verdicts(federation)).values() for s in chosen(v)]
         declared = federation.spec.superlink.ports.model_dump(exclude_none=True)
-        return Allotment({**known.ports, **declared}, assign(sites, known.partitions))
+        partitions = assign(sites, known.partitions)
+        return Allotment({**known.ports, **declared}, partitions, known.addresses)
 
     async def rotate_authority(self, federation: Federation, progress: Progress) -> Plan:
         """Put a new CA in the old one's place, then apply. Refused while an app runs."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from umbel.errors import RequestError, UmbelError
 from umbel.model.event import Event, from_line
-from umbel.model.status import RunStatus
+from umbel.model.status import Rounds, RunStatus
 from umbel.model.unit import HUB
-from umbel.observe.runs import EVENTS, LOG, Tail, enrich, read_events, run_folders
+from umbel.observe.runs import EVENTS, LOG, Tail, enrich, in_round, read_events, run_folders
 from umbel.ports import Flower, RunsApps
 
 LOOK_AGAIN_S = 0.2
@@ -159,10 +160,37 @@ class Runs:
         folder = run_folders(self._places.run_places(federation), run.run_id).get(HUB)
         if folder is None:
             raise NothingToPull(run.run_id)
-        found = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.startswith(".")]
+        found = [p for p in sorted(folder.rglob("*")) if _is_result(p)]
         if not any(path.name not in (LOG, EVENTS) for path in found):
             raise NothingToPull(run.run_id)
         return found
 
+    async def rounds(self, federation: str, *, wait_s: float = 0.0) -> Rounds:
+        """Say whether a round is under way; wait so long for a moment when none is."""
+        loop = asyncio.get_running_loop()
+        began_s = asked_s = loop.time()
+        active = await self._active(federation)
+        while True:
+            in_round = any(self._in_round(federation, run) for run in active)
+            if not in_round or loop.time() - began_s >= wait_s:
+                return Rounds(len(active), in_round)
+            await asyncio.sleep(LOOK_AGAIN_S)
+            if loop.time() - asked_s >= ASK_AGAIN_S:
+                active, asked_s = await self._active(federation), loop.time()
+
+    async def _active(self, federation: str) -> list[RunStatus]:
+        return [run for run in await self._flower.runs(federation) if not run.ended]
+
+    def _in_round(self, federation: str, run: RunStatus) -> bool:
+        if run.status != "running":
+            return False
+        events = read_events(self._folders(federation, run.run_id))
+        return in_round(events, datetime.now(UTC))
+
     def _folders(self, federation: str, run_id: str) -> list[Path]:
         return list(run_folders(self._places.run_places(federation), run_id).values())
+
+
+def _is_result(path: Path) -> bool:
+    """Whether a file is the run's own: not hidden, and no link to somewhere else."""
+    return path.is_file() and not path.is_symlink() and not path.name.startswith(".")

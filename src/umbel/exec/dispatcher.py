@@ -14,6 +14,7 @@ from types import FrameType
 
 from umbel.exec import child, limits, notes
 from umbel.exec.apps import App, Apps
+from umbel.exec.asking import Asking
 from umbel.exec.builds import Builds, Built
 from umbel.exec.environments import Environments, default_root
 from umbel.exec.limits import Seat, Seats
@@ -83,6 +84,7 @@ class Dispatcher:
         told = guard.open_to(way)  # who stores a task pokes us; stock Flower does not
         self._poll_s = settings.poll_s if told else min(settings.poll_s, _UNPOKED_S)
         self._look_s = 0.0  # when to ask for a task though nobody poked
+        self._asking: Asking | None = None
         self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> None:
@@ -93,7 +95,9 @@ class Dispatcher:
         settings = self._settings
         left = notes.left_behind(settings.tasks)
         self._pokes = poked(settings.wake)
-        source = TaskSource(settings.address, settings.ca, settings.secret)
+        source = TaskSource(settings.address, settings.ca, settings.secret, settings.environment)
+        if settings.environment:
+            self._asking = Asking(settings)
         for task in left:
             self._desk.fail(task, "the executor was killed")
         while not self._stopping:
@@ -121,6 +125,9 @@ class Dispatcher:
 
     def _serve_once(self, source: TaskSource, pokes: int) -> float:
         """Claim and start at most one task; gives how long to wait before the next look."""
+        if self._leaving and self._settings.environment:  # others of its kind take what comes
+            self._stopping = self._stopping or not self._busy()
+            return _UNREACHABLE_WAIT_S
         seat = Seat([]) if self._seats.lacking else self._seats.take(self._busy())
         if seat is None:
             return _FULL_WAIT_S  # nobody tells when another executor's task ends
@@ -128,15 +135,29 @@ class Dispatcher:
         try:
             task = source.acquire()
         except Unreachable:
+            self._reached(is_so=False)
             self._stopping = self._stopping or (self._leaving and not self._busy())
             return _UNREACHABLE_WAIT_S
         finally:
             if task is None:
                 seat.close()
+        self._reached(is_so=True)
         if task is None:
             return self._poll_s
         self._begin(task, seat)
+        if self._asking is not None:
+            return self._poll_s
         return _RECHECK_S if pokes == 1 else 0.0
+
+    def _reached(self, *, is_so: bool) -> None:
+        """Note whether a SuperNode elsewhere answers, and have it say when there is a task."""
+        if self._asking is None:
+            return
+        if is_so:
+            self._settings.reached.touch()
+            self._asking.begin()
+        else:
+            self._settings.reached.unlink(missing_ok=True)
 
     def _busy(self) -> int:
         return len(self._running) + len(self._builds.waiting())

@@ -32,6 +32,12 @@ class ExecSettings:
     wheels: Path | None = None
     provides: bool = False  # an app may run in the executor's own environment, if that has it all
     drains: bool = False  # told to stop, it serves until nobody offers tasks any more
+    environment: str = ""  # it serves one app alone, for a SuperNode elsewhere
+
+    @property
+    def reached(self) -> Path:
+        """There while who offers tasks can be reached; kept where that is elsewhere."""
+        return self.wake.with_suffix(".reached")
 
 
 _PATHS = ("ca", "secret", "flower_home", "runs", "tasks", "wake", "nursery", "parents")
@@ -51,6 +57,7 @@ def from_json(data: Mapping[str, Any]) -> ExecSettings:
         wheels=Path(data["wheels"]) if data.get("wheels") else None,
         provides=bool(data.get("provides")),
         drains=bool(data.get("drains")),
+        environment=str(data.get("environment", "")),
     )
 
 

@@ -41,14 +41,14 @@ def superlink_argv(*, tls: Tls, database: Path, superexec_secret: Path) -> tuple
 
 def supernode_argv(
     *, fleet: str, ca: Path, key: Path, runtime_port: int, tls: Tls, superexec_secret: Path,
-    node_config: Mapping[str, Scalar],
+    node_config: Mapping[str, Scalar], host: str = "127.0.0.1",
 ) -> tuple[str, ...]:  # fmt: skip
-    """Start a SuperNode that trusts our CA and proves who it is."""
+    """Start a SuperNode that trusts our CA and proves who it is; `host`: who may ask for tasks."""
     return (
         "flower-supernode",
         *("--superlink", fleet, "--root-certificates", str(ca)),
         *("--auth-supernode-private-key", str(key)),
-        *("--isolation", "process", "--host", "127.0.0.1", "--port", str(runtime_port)),
+        *("--isolation", "process", "--host", host, "--port", str(runtime_port)),
         *tls.flags(),
         *("--superexec-auth-secret-file", str(superexec_secret)),
         *(("--node-config", node_config_text(node_config)) if node_config else ()),

@@ -225,7 +225,7 @@ def _told(source: str) -> Iterator[None]:
 @cache
 def _install_batches() -> None:
     """Once is enough: each time would wrap Flower's client once more."""
-    batch_client.install()
+    batch_client.install_calls()
 
 
 def _node(info: Any) -> NodeSeen:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from umbel.errors import WorldError
 from umbel.flower import drain
+from umbel.flower.environments import Served
 from umbel.flower.fast import (
     batch_client,
     claims,
@@ -25,6 +27,7 @@ from umbel.flower.fast import (
     silence,
     ticks,
 )
+from umbel.flower.fast.assign import Assign
 from umbel.flower.fast.batch import Batch
 from umbel.flower.fast.bells import Bells
 from umbel.flower.fast.guard import Way
@@ -62,6 +65,19 @@ OTHER_MODULES = (
 )
 
 
+class CannotAssign(WorldError):
+    """Tasks cannot be given to the right executor with this Flower."""
+
+    code = "U257"
+
+    def __init__(self) -> None:
+        moved = ", ".join(guard.moved(Way.ASSIGN)) or "a canary died"
+        super().__init__(
+            f"apps have environments of their own, but this Flower is another one: {moved}",
+            hint="use an image with a Flower that Umbel knows, or declare no environments",
+        )
+
+
 def preload(modules: Iterable[str]) -> Iterator[None]:
     """Import modules, a step at a time, so that forked children start at once."""
     for name in modules:
@@ -95,11 +111,21 @@ def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
     module.flower_superlink()
 
 
-def supernode(argv: Sequence[str], wake: Path, ready: Path, *, drains: bool = False) -> None:
+def supernode(
+    argv: Sequence[str],
+    wake: Path,
+    ready: Path,
+    *,
+    drains: bool = False,
+    environments: Mapping[str, Served] | None = None,
+) -> None:
     """Run a SuperNode that wakes its executor, and notes its process id when it is connected.
 
-    One that drains finishes its message before it ends, and notes its node id too.
+    One that drains finishes its message before it ends, and notes its node id too. Tasks of apps
+    that have an environment go to that environment's executors, which may be elsewhere.
     """
+    if environments and not (guard.open_to(Way.ASSIGN) and guard.open_to(Way.HOLD_NODE)):
+        raise CannotAssign
     module = import_module("flwr.supernode.cli.flower_supernode")
     pages.keep()
     silence.install()
@@ -114,10 +140,8 @@ def supernode(argv: Sequence[str], wake: Path, ready: Path, *, drains: bool = Fa
     if drains:
         drain.install()
     if guard.open_to(Way.HOLD_NODE):
-        ringing.supernode(bells, changed.set, Poker(wake))
-        served: Any = import_module("flwr.supernode.main")
-        stock = served.create_app
-        served.create_app = lambda **settings: layered(stock(**settings), bells, "SuperNode")
+        tell = _serve(bells, Poker(wake), environments or {})
+        ringing.supernode(bells, changed.set, tell)
     if guard.open_to(Way.NAPS_NODE):
         loop: Any = import_module("flwr.supernode.start_client_internal")
         loop.time = Naps(changed, 3, Way.NAPS_NODE)
@@ -131,6 +155,30 @@ def supernode(argv: Sequence[str], wake: Path, ready: Path, *, drains: bool = Fa
     sys.argv = list(argv)
     plain_logs()
     module.flower_supernode()
+
+
+def _serve(
+    bells: Bells, poke: Callable[[], None], environments: Mapping[str, Served]
+) -> Callable[[], None]:
+    """Put our layers around the SuperNode's app; gives what to call when a task can be run."""
+    served: Any = import_module("flwr.supernode.main")
+    stock = served.create_app
+    told: list[Callable[[], None]] = [poke]
+
+    def create_app(**settings: Any) -> Any:
+        made = stock(**settings)
+        app = layered(made, bells, "SuperNode")
+        if environments:
+            app = Assign(app, made, bells, environments)
+            told.append(app.arrived)
+        return app
+
+    def tell() -> None:
+        for one in told:
+            one()
+
+    served.create_app = create_app
+    return tell
 
 
 def layered(app: Any, bells: Bells, component: str) -> Any:

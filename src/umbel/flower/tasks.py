@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from umbel.flower.environments import HEADER
 from umbel.flower.fast import batch_client, guard, pages, silence
 from umbel.flower.fast.guard import Way
 from umbel.flower.fast.naps import Naps
@@ -58,11 +59,23 @@ class Unreachable(Exception):  # a passing state, caught by the loop
     """The Runtime API does not answer now."""
 
 
+class _Named:
+    """Says which environment's executor asks."""
+
+    def __init__(self, environment: str) -> None:
+        self._environment = environment
+
+    def intercept(self, context: Any, call_next: Callable[[Any], Any]) -> Any:
+        context.request.headers[HEADER] = self._environment
+        return call_next(context)
+
+
 class TaskSource:
     """Claims tasks at one Runtime API, in SuperExec's place and with its credential."""
 
-    def __init__(self, address: str, ca: Path, secret: Path) -> None:
+    def __init__(self, address: str, ca: Path, secret: Path, environment: str = "") -> None:
         interceptors = import_module("flwr.supercore.interceptors")
+        named = [_Named(environment)] if environment else []
         runtime = import_module("flwr.supercore.runtime").RuntimeHttpClient
         self._httpx: Any = import_module("httpx")
         self._client: Any = runtime.from_server_address(
@@ -70,6 +83,7 @@ class TaskSource:
             insecure=False,
             root_certificates=ca.read_bytes(),
             interceptors=[
+                *named,
                 interceptors.RuntimeVersionHttpInterceptor(component_name="SuperExec"),
                 interceptors.SuperExecAuthHttpInterceptor(
                     master_secret=secret.read_bytes(), protected_methods=_ACQUIRE
@@ -78,17 +92,25 @@ class TaskSource:
         )
         proto = import_module("flwr.proto.runtime_pb2")
         self._request = proto.AcquireTaskRequest(supported_task_types=[SERVER_APP, CLIENT_APP])
+        self._nothing = proto.AcquireTaskRequest()
 
     def acquire(self) -> Task | None:
         """Claim the next task, if there is one."""
-        try:
-            answer = self._client.AcquireTask(self._request)
-        except (self._httpx.TransportError, self._httpx.HTTPStatusError) as error:
-            raise Unreachable(str(error)) from error
+        answer = self._ask(self._request)
         if not (answer.HasField("task") and answer.token):
             return None
         task = answer.task
         return Task(int(task.task_id), int(task.run_id), str(task.type), str(answer.token))
+
+    def wait(self) -> None:
+        """Return when there may be a task for our environment; nothing is claimed."""
+        self._ask(self._nothing)
+
+    def _ask(self, request: Any) -> Any:
+        try:
+            return self._client.AcquireTask(request)
+        except (self._httpx.TransportError, self._httpx.HTTPStatusError) as error:
+            raise Unreachable(str(error)) from error
 
     def close(self) -> None:
         """Give the connection up."""

@@ -14,7 +14,7 @@ _MESSAGES = {
     403: "not allowed",
     413: "the request is too large",
     429: "too many failures, try again in a minute",
-    502: "the connection to the SuperLink broke",
+    502: "the connection behind the gate broke",
     503: "not available, try again",
 }
 

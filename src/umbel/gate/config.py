@@ -102,10 +102,13 @@ class Config:
     sites: Path
     audit: Path
     limits: Limits = Limits()
+    desk: Path | None = None
+    runtime_tls: Tls | None = None  # the Runtime door's own, where its clients trust no other
 
     def to_json(self) -> str:
         """Write the configuration as `read` reads it."""
-        return json.dumps(_camel_keys(asdict(self)), indent=2, default=str) + "\n"
+        told = {key: value for key, value in asdict(self).items() if value is not None}
+        return json.dumps(_camel_keys(told), indent=2, default=str) + "\n"
 
 
 def read(path: Path) -> Config:
@@ -188,18 +191,27 @@ def _config(top: _Fields) -> Config:
     if not doors:
         raise _Wrong("has no doors")
     tls = top.inner("tls")
+    runtime = top.inner("runtimeTls") if top.has("runtimeTls") else None
     config = Config(
         doors=doors,
-        tls=Tls(certificate=tls.path("certificate"), key=tls.path("key")),
+        tls=_tls(tls),
         upstream=top.path("upstream"),
         users=top.path("users"),
         sites=top.path("sites"),
         audit=top.path("audit"),
+        runtime_tls=_tls(runtime) if runtime is not None else None,
         limits=_limits(top.inner("limits")) if top.has("limits") else Limits(),
+        desk=top.path("desk") if top.has("desk") else None,
     )
     tls.end()
+    if runtime is not None:
+        runtime.end()
     top.end()
     return config
+
+
+def _tls(fields: _Fields) -> Tls:
+    return Tls(certificate=fields.path("certificate"), key=fields.path("key"))
 
 
 def _door(fields: _Fields) -> Door:

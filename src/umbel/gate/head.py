@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httptools
@@ -45,10 +45,16 @@ class Head:
 
     def for_upstream(self) -> bytes:
         """Write the head anew: our own framing and host, and only what is meant for Flower."""
-        lines = [f"POST {self.target} HTTP/1.1", "host: umbel", f"content-length: {self.length}"]
+        first = f"{self.method} {self.target} HTTP/1.1"
+        lines = [first, "host: umbel", f"content-length: {self.length}"]
         lines += [f"{name}: {value}" for name, value in self.fields.items() if name not in _READ]
         lines.append("\r\n")
         return "\r\n".join(lines).encode("ascii")
+
+    def for_desk(self, speaker: dict[str, str]) -> Head:
+        """Say who speaks; of what the client says about itself, only the usual is kept."""
+        usual = {name: value for name, value in self.fields.items() if name.encode() in _PASSED}
+        return replace(self, fields=usual | speaker)
 
 
 class _Collector:

@@ -10,6 +10,7 @@ from umbel.flower.routes import Api
 from umbel.gate.audit import Audit, Entry
 from umbel.gate.config import Config
 from umbel.gate.credentials import Credentials
+from umbel.gate.desk import ROLE, USER
 from umbel.gate.head import Head
 from umbel.gate.policy import STRANGER, Decision, Policy
 from umbel.gate.proof import Proofs
@@ -30,13 +31,17 @@ class House:
         self.limits = limits
         self.credentials = Credentials(config.users, config.sites)
         self.pool = Pool(config.upstream, idle_seconds=limits.upstream_idle_seconds)
+        self.desk = None
+        if config.desk is not None:
+            idle = limits.upstream_idle_seconds
+            self.desk = Pool(config.desk, idle_seconds=idle, name="desk")
         self.audit = Audit(
             config.audit, size=limits.audit_bytes, files=limits.audit_files, clock=time.time
         )
         self.counts: Counter[str] = Counter()  # requests by door
         self.connections: set[Connection] = set()
         self.stopping = False
-        self._policy = Policy(self.credentials, Proofs())
+        self._policy = Policy(self.credentials, Proofs(), has_desk=config.desk is not None)
         self._throttle = Throttle(limits.failures_per_minute)
 
     def enters(self, connection: Connection) -> None:
@@ -58,9 +63,13 @@ class House:
             return Decision(decision.who, decision.what, 503, "the audit log cannot be written")
         return decision
 
-    def exchange(self, client: Connection, head: Head, decision: Decision) -> Exchange:  # noqa: ARG002
+    def exchange(self, client: Connection, head: Head, decision: Decision) -> Exchange:
         """Make the exchange that carries an allowed request."""
-        return Exchange(client, head, self.pool)
+        person = decision.at_desk
+        if person is None or self.desk is None:
+            return Exchange(client, head, self.pool)
+        speaker = {USER: person.name, ROLE: person.role.value}
+        return Exchange(client, head.for_desk(speaker), self.desk)
 
     def note(self, entry: Entry) -> None:
         """Write down what people do, who is refused, and sites that come and go; count the rest."""
@@ -76,7 +85,8 @@ class House:
         late = [c for c in self.connections if c.deadline is not None and c.deadline < now]
         for connection in late:
             connection.expire()
-        self.pool.expire(now)
+        for pool in self._pools():
+            pool.expire(now)
         self.audit.settle()
         return self.credentials.refresh()
 
@@ -84,7 +94,11 @@ class House:
         """End what is left."""
         for connection in list(self.connections):
             connection.abort()
-        self.pool.close()
+        for pool in self._pools():
+            pool.close()
         self.audit.settle(everything=True)
         self.audit.event("gate stopped", requests=dict(self.counts))
         self.audit.close()
+
+    def _pools(self) -> list[Pool]:
+        return [self.pool] if self.desk is None else [self.pool, self.desk]

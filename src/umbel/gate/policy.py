@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from umbel.flower.routes import BY_PATH, Api, Route
 from umbel.gate.credentials import Person
+from umbel.gate.desk import Page, page_of
 from umbel.gate.head import Head
 from umbel.gate.proof import KEY, NEWEST_S, OLDEST_S, SIGNATURE, TIMESTAMP, Claim, Proofs, age_s
 from umbel.model.role import Role
@@ -46,10 +47,11 @@ class Decision(NamedTuple):
     what: str
     status: int = 0  # of the refusal; 0 lets the request pass
     why: str = ""
+    at_desk: Person | None = None  # who speaks to the desk; None: it is for the SuperLink
 
     @property
     def allowed(self) -> bool:
-        """Whether the request goes on to SuperLink."""
+        """Whether the request goes on."""
         return self.status == 0
 
 
@@ -68,19 +70,24 @@ class Policy:
 
     known: Known
     proofs: Proofs
+    has_desk: bool = False
 
     def decide(self, api: Api, head: Head, now: float) -> Decision:
         """Decide about one request; `now` is in seconds since the epoch."""
         route = BY_PATH[api].get(head.target) if head.method == "POST" else None
-        what = route.title if route else NO_ROUTE
+        page = None
+        if route is None and self.has_desk and api is Api.CONTROL:
+            page = page_of(head.method, head.target)
+        goal = route or page
+        what = goal.title if goal else NO_ROUTE
         caller = self._caller(api, head, route, now)
         if caller.who == STRANGER:
             return Decision(STRANGER, what, caller.status, caller.why)
-        if route is None:
+        if goal is None:
             return Decision(caller.who, what, 401, NO_ROUTE)
         if caller.person is None:
             return Decision(caller.who, what)
-        return _by_role(caller.person, route)
+        return _by_role(caller.person, goal)
 
     def _caller(self, api: Api, head: Head, route: Route | None, now: float) -> _Caller:
         match api:
@@ -136,10 +143,10 @@ def _task(head: Head, route: Route | None) -> _Caller:
     return _Caller(why="no task token")
 
 
-def _by_role(person: Person, route: Route) -> Decision:
+def _by_role(person: Person, goal: Route | Page) -> Decision:
     who = f"user:{person.name}"
-    if route.role is None:
-        return Decision(who, route.title, 401, "login is not offered")
-    if (person.role, route.role) not in _REACHES:
-        return Decision(who, route.title, 403, f"needs the role {route.role}")
-    return Decision(who, route.title)
+    if goal.role is None:
+        return Decision(who, goal.title, 401, "login is not offered")
+    if (person.role, goal.role) not in _REACHES:
+        return Decision(who, goal.title, 403, f"needs the role {goal.role}")
+    return Decision(who, goal.title, at_desk=person if isinstance(goal, Page) else None)

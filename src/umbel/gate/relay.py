@@ -164,9 +164,11 @@ class Exchange:
         """Say so if nothing was said yet; else break off as well."""
         self._link = None
         if self._status:
-            self._client.answered(Outcome(self._status, "the SuperLink broke off", whole=False))
+            self._client.answered(
+                Outcome(self._status, f"the {self._pool.name} broke off", whole=False)
+            )
         else:
-            self._say(502, "the SuperLink broke off")
+            self._say(502, f"the {self._pool.name} broke off")
 
     def upstream_full(self) -> None:
         """Read no more of the body for now."""
@@ -186,7 +188,7 @@ class Exchange:
             link = await self._pool.connect()
         except OSError:
             self._connecting = None
-            self._say(503, "the SuperLink is not there")
+            self._say(503, f"the {self._pool.name} is not there")
             return
         self._connecting = None
         self._client.go_on()

@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 
 from umbel.errors import UmbelError, WorldError
+from umbel.flower.routes import Api
 from umbel.gate.audit import Entry
 from umbel.gate.config import Config, Door, Tls
 from umbel.gate.house import House
@@ -136,6 +137,8 @@ class Server:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._context = tls_context(config.tls)
+        own = config.runtime_tls
+        self._runtime = tls_context(own) if own is not None else self._context
         self._house = House(config)
         self._peers: Counter[str] = Counter()
         self._listeners: list[tuple[Door, socket.socket]] = []
@@ -223,7 +226,7 @@ class Server:
             await loop.connect_accepted_socket(
                 lambda: guest,
                 sock,
-                ssl=self._context,
+                ssl=self._runtime if door.api is Api.RUNTIME else self._context,
                 ssl_handshake_timeout=limits.handshake_seconds,
                 ssl_shutdown_timeout=limits.send_idle_seconds,
             )

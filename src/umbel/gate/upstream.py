@@ -1,4 +1,4 @@
-"""Connections to the SuperLink's Unix socket: kept open, used by one request at a time."""
+"""Connections to a Unix socket behind the gate: kept open, used by one request at a time."""
 
 from __future__ import annotations
 
@@ -207,7 +207,8 @@ class Link(asyncio.BufferedProtocol):
 class Pool:
     """The links that are open and idle."""
 
-    def __init__(self, path: Path, *, idle_seconds: float) -> None:
+    def __init__(self, path: Path, *, idle_seconds: float, name: str = "SuperLink") -> None:
+        self.name = name  # of who listens there
         self._path = path
         self._idle_seconds = idle_seconds
         self._idle: list[Link] = []

@@ -37,6 +37,7 @@ class Watched:
     objects: dict[Key, Object] = field(default_factory=dict)
     _by: dict[str, dict[Key, Object]] = field(default_factory=dict)
     fault: str = "not looked yet"  # why what is here may be old; empty: it is not
+    again_s: float = AGAIN_S  # after a list or watch was refused
 
     def get(self, name: str, namespace: str = "") -> Object | None:
         """Give one object, or None."""
@@ -126,7 +127,7 @@ class Cache:
                     log.warning("%s: %s", one.kind.name, error)
                 one.fault = str(error)
                 self._filled[one.kind].set()
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(one.again_s)
 
     async def _list(self, one: Watched) -> str:
         found, version = await self._kube.list(one.kind, one.namespace, one.labels)

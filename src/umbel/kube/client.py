@@ -194,6 +194,7 @@ class Kube:
     ) -> Object:
         """Change items of lists by their names (Kubernetes' own kinds only)."""
         form = "application/strategic-merge-patch+json"
+        self.written[kind.name] += 1
         return await self._ask("PATCH", kind.path(name, namespace), dict(change), {}, form)
 
     async def delete(self, kind: Kind, name: str, namespace: str | None = None) -> bool:

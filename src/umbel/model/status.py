@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -74,6 +74,24 @@ class RunStatus:
     def ended(self) -> bool:
         """Whether nothing more will happen."""
         return self.status in ("completed", "failed", "stopped")
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Whether now is a good moment to restart something."""
+
+    active_runs: int
+    in_round: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Which sites may enter now, which newly, which no more, and which may not and why."""
+
+    nodes: Mapping[str, int]
+    admitted: Sequence[str]
+    expelled: Sequence[str]
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 from umbel.model.event import (
     Event,
@@ -19,6 +24,7 @@ from umbel.model.status import RunStatus
 
 EVENTS = "events.jsonl"
 LOG = "log.txt"
+BOUNDARY = timedelta(seconds=1)  # so long after its end, a round counts as just over
 
 
 @dataclass(slots=True)
@@ -31,7 +37,7 @@ class Tail:
     def read(self) -> list[str]:
         """Give the lines since the last call."""
         try:
-            with self.path.open("rb") as file:
+            with open_plain(self.path) as file:
                 file.seek(self.offset)
                 data = file.read()
         except OSError:
@@ -44,13 +50,23 @@ class Tail:
         """Give what is left, the last line even if nobody ended it."""
         lines = self.read()
         try:
-            with self.path.open("rb") as file:
+            with open_plain(self.path) as file:
                 file.seek(self.offset)
                 data = file.read()
         except OSError:
             return lines
         self.offset += len(data)
         return [*lines, *data.decode(errors="replace").splitlines()]
+
+
+def open_plain(path: Path | str, *, within: int | None = None) -> BinaryIO:
+    """Open a file that an app may have made: neither a link elsewhere nor a pipe that never ends."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(path, flags, dir_fd=within)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return os.fdopen(fd, "rb")
 
 
 def read_events(folders: Iterable[Path]) -> list[Event]:
@@ -83,6 +99,21 @@ def enrich(run: RunStatus, events: Sequence[Event]) -> RunStatus:
 def is_over(events: Sequence[Event]) -> bool:
     """Whether the strategy has returned."""
     return any(isinstance(event, RunEnded) for event in events)
+
+
+def in_round(events: Sequence[Event], now: datetime) -> bool:
+    """Whether a running run is in the midst of a round.
+
+    Rounds follow each other at once, so a boundary is the moment after one ended. An app that tells
+    of no rounds could be in the midst of anything.
+    """
+    if is_over(events):
+        return False
+    ends = [event.at for event in events if isinstance(event, RoundEnded)]
+    try:
+        return not ends or now - datetime.fromisoformat(ends[-1]) > BOUNDARY
+    except (ValueError, TypeError):  # no time, or one without a zone
+        return True
 
 
 def run_folders(places: Mapping[str, Path], run_id: str) -> dict[str, Path]:

@@ -158,7 +158,9 @@ class Hand:
 
     async def plan(self) -> Plan:
         """Say what up would do, as far as it can be seen. Changes nothing."""
-        async with self._house():
+        async with self._house() as (_, target, __):
+            groups = await target.place(self._federation)
+            target.foresee(self._federation, [v.site for found in groups.values() for v in found])
             return await self.engine.plan(self._federation)
 
     async def down(self, progress: Progress, *, keep_data: bool) -> None:

@@ -49,6 +49,8 @@ def _leftover(name: str, sighting: Sighting, reasons: Mapping[str, str]) -> Step
 
 def changes(before: Mapping[str, object], unit: Unit) -> str:
     """Name what differs, old and new, shortest form."""
+    if not before:
+        return "settings"  # the target keeps no more than a fingerprint
     names = sorted({*before, *unit.settings})
     differing = [n for n in names if before.get(n) != unit.settings.get(n)]
     parts = [f"{n} {before.get(n)!r} → {unit.settings.get(n)!r}" for n in differing]

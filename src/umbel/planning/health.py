@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from umbel.model.site import Verdict
@@ -98,11 +98,11 @@ def phase(conditions: Sequence[Condition], *, progressing: bool) -> str:
 
 def online_sites(world: World) -> dict[str, NodeSeen]:
     """Match nodes to sites by the key's fingerprint, never by name alone."""
+    bound = world.fingerprints
     return {
-        site: node
+        node.name: node
         for node in world.nodes or ()
-        for site, fingerprint in world.fingerprints.items()
-        if node.status == "online" and node.fingerprint == fingerprint and node.name == site
+        if node.status == "online" and bound.get(node.name) == node.fingerprint
     }
 
 
@@ -119,16 +119,29 @@ def site_statuses(
     world: World, verdicts: Sequence[Verdict], groups: Mapping[str, str], target: str
 ) -> tuple[SiteStatus, ...]:
     """Say of every site whether it is used and how it does."""
-    return tuple(_site_status(world, v, groups.get(v.site, ""), target) for v in verdicts)
+    nodes = _Nodes(
+        online_sites(world).keys(), {n.fingerprint: n for n in reversed(world.nodes or ())}
+    )
+    return tuple(_site_status(world, nodes, v, groups.get(v.site, ""), target) for v in verdicts)
 
 
-def _site_status(world: World, verdict: Verdict, group: str, target: str) -> SiteStatus:
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """The nodes of a world, found at once: a thousand sites look for theirs."""
+
+    online: Collection[str]
+    by_key: Mapping[str, NodeSeen]
+
+
+def _site_status(
+    world: World, nodes: _Nodes, verdict: Verdict, group: str, target: str
+) -> SiteStatus:
     if not verdict.chosen:
         why = "; ".join(verdict.reasons)
         return SiteStatus(verdict.site, group, target, False, "not-chosen", message=why)
-    state, message = _site_state(world, verdict.site)
+    state, message = _site_state(world, nodes, verdict.site)
     fingerprint = world.fingerprints.get(verdict.site, "")
-    node = next((n for n in world.nodes or () if n.fingerprint == fingerprint), None)
+    node = nodes.by_key.get(fingerprint)
     unit = world.wanted.get(f"{verdict.site}/{Kind.SUPERNODE}")
     config = unit.settings.get("node_config") if unit else None
     partition = config.get("partition-id") if isinstance(config, Mapping) else None
@@ -145,7 +158,7 @@ def _site_status(world: World, verdict: Verdict, group: str, target: str) -> Sit
     )
 
 
-def _site_state(world: World, site: str) -> tuple[str, str]:
+def _site_state(world: World, nodes: _Nodes, site: str) -> tuple[str, str]:
     for kind in (Kind.SUPERNODE, Kind.CLIENT_EXEC):
         match world.seen.get(f"{site}/{kind}"):
             case None:
@@ -158,7 +171,7 @@ def _site_state(world: World, site: str) -> tuple[str, str]:
                 pass
     if world.nodes is None:
         return "unknown", world.nodes_why
-    if site in online_sites(world):
+    if site in nodes.online:
         return "online", ""
     return "offline", "its SuperNode has not reported to the SuperLink"
 

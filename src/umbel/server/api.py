@@ -12,22 +12,23 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from umbel import __version__
+from umbel.engine.runs import Runs
 from umbel.engine.scaling import scaled
-from umbel.errors import DocumentError, RequestError, UmbelError
-from umbel.model.event import to_line
+from umbel.errors import UmbelError
 from umbel.model.federation import Federation
-from umbel.model.status import RunStatus
 from umbel.ports import Progress
+from umbel.server.problems import problem
+from umbel.server.run_pages import RunPages, as_lines
 from umbel.wiring import House
 
 Work = Callable[[Progress], Awaitable[Any]]
 
 
-class Api:
+class Api(RunPages):
     """One method a verb."""
 
     def __init__(self, house: House, on_idle: Callable[[], None]) -> None:
@@ -55,7 +56,7 @@ class Api:
             Route(run + "/stop", self.stop, methods=["POST"]),
             Route(run + "/files", self.files),
         ]
-        handlers: Any = {UmbelError: _problem}
+        handlers: Any = {UmbelError: problem}
         return Starlette(routes=routes, exception_handlers=handlers)
 
     async def version(self, _: Request) -> Response:
@@ -116,63 +117,21 @@ class Api:
 
         return self._stream(work)
 
-    async def runs(self, request: Request) -> Response:
-        name = self._house.engine.require(request.path_params["name"]).name
-        runs = await self._house.runs.all(name)
-        return JSONResponse([asdict(run) for run in runs])
-
-    async def run(self, request: Request) -> Response:
-        return JSONResponse(asdict(await self._house.runs.get(*self._run_of(request))))
-
     async def start(self, request: Request) -> Response:
         order = await request.json()
-        name = self._house.engine.require(request.path_params["name"]).name
+        name = self._federation(request)
         run = await self._house.runs.start(name, Path(order["app"]), order["config"])
         return JSONResponse(asdict(run), status_code=201)
-
-    async def stop(self, request: Request) -> Response:
-        return JSONResponse(asdict(await self._house.runs.stop(*self._run_of(request))))
-
-    async def events(self, request: Request) -> Response:
-        run = await self._house.runs.get(*self._run_of(request))
-        name = request.path_params["name"]
-
-        async def lines() -> AsyncIterator[str]:
-            try:
-                async for item in self._house.runs.follow(name, run.run_id):
-                    if isinstance(item, RunStatus):
-                        yield json.dumps({"kind": "status", **asdict(item)}) + "\n"
-                    else:
-                        yield to_line(item) + "\n"
-            except UmbelError as error:
-                yield json.dumps({"problem": error.as_problem()}) + "\n"
-
-        return _lines(lines())
-
-    async def logs(self, request: Request) -> Response:
-        name, run_id = self._run_of(request)
-        site = request.query_params.get("site") or None
-        follow = request.query_params.get("follow") == "1"
-        await self._house.runs.get(name, run_id)
-
-        async def lines() -> AsyncIterator[str]:
-            try:
-                found = self._house.runs.logs(name, run_id, site=site, follow=follow)
-                async for place, line in found:
-                    yield json.dumps({"site": place, "line": line}) + "\n"
-            except UmbelError as error:
-                yield json.dumps({"problem": error.as_problem()}) + "\n"
-
-        return _lines(lines())
 
     async def files(self, request: Request) -> Response:
         files = await self._house.runs.files(*self._run_of(request))
         return JSONResponse([str(path) for path in files])
 
-    def _run_of(self, request: Request) -> tuple[str, str]:
-        return self._house.engine.require(request.path_params["name"]).name, request.path_params[
-            "run"
-        ]
+    def _runs(self) -> Runs:
+        return self._house.runs
+
+    def _federation(self, request: Request) -> str:
+        return self._house.engine.require(request.path_params["name"]).name
 
     def _stream(self, work: Work) -> Response:
         """Do the work to its end, whether or not somebody goes on listening."""
@@ -199,7 +158,7 @@ class Api:
             while (item := await queue.get()) is not None:
                 yield json.dumps(item) + "\n"
 
-        return _lines(lines())
+        return as_lines(lines())
 
 
 def _first(group: ExceptionGroup[Exception]) -> UmbelError:
@@ -212,17 +171,5 @@ def _first(group: ExceptionGroup[Exception]) -> UmbelError:
     raise group
 
 
-def _lines(content: AsyncIterator[str]) -> Response:
-    return StreamingResponse(content, media_type="application/x-ndjson")
-
-
 async def _document(request: Request) -> Federation:
     return Federation.model_validate_json(await request.body())
-
-
-async def _problem(_: Request, error: Exception) -> Response:
-    assert isinstance(error, UmbelError)  # noqa: S101  # registered for it
-    status = 422 if isinstance(error, DocumentError) else 404
-    if not isinstance(error, DocumentError | RequestError):
-        status = 503
-    return JSONResponse(error.as_problem(), status, media_type="application/problem+json")

@@ -9,13 +9,12 @@ import signal
 import subprocess
 from pathlib import Path
 
-import uvicorn
-
 from umbel.agent.log_files import trim
 from umbel.agent.processes import identify
 from umbel.agent.supervisor import until_ended
 from umbel.errors import UmbelError
 from umbel.server.api import Api
+from umbel.server.quiet import quiet_server
 from umbel.sockets import private_listener
 from umbel.wiring import House, build_house
 
@@ -47,7 +46,7 @@ class Daemon:
         known = house.engine.known()
         for name in known:
             house.supervisor.adopt(name)
-        server = _server(Api(house, self._leaving.set))
+        server = quiet_server(Api(house, self._leaving.set).app())
         listener = private_listener(socket_path(house.home))
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(server.serve(sockets=[listener]))
@@ -109,20 +108,6 @@ class Daemon:
                 else:
                     if sites:
                         log.info("renewed certificates of %s: %s", federation.name, sites)
-
-
-def _server(api: Api) -> uvicorn.Server:
-    config = uvicorn.Config(
-        api.app(),
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        timeout_graceful_shutdown=1,
-        loop="asyncio",
-    )
-    server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-    return server
 
 
 async def serve(home: Path, nursery: subprocess.Popen[bytes] | None) -> None:

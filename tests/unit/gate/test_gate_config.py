@@ -50,6 +50,16 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert '"headerSeconds": 0.5' in wanted.to_json()
 
 
+def test_a_desk_is_told_if_there_is_one(tmp_path: Path) -> None:
+    assert read_from(tmp_path, config()).desk is None
+    with_desk = read_from(tmp_path, config(desk="/t/desk.sock"))
+    assert with_desk.desk == Path("/t/desk.sock")
+    assert read_from(tmp_path, with_desk.to_json()) == with_desk
+    for wrong in ("desk.sock", 7, None):
+        with pytest.raises(GateConfigInvalid, match="desk"):
+            read_from(tmp_path, config(desk=wrong))
+
+
 def test_limits_have_defaults(tmp_path: Path) -> None:
     limits = read_from(tmp_path, config()).limits
     assert limits == Limits()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from testbed.fleet import FleetWrong, load, of_size
+from testbed.fleet import Cluster, Fleet, FleetWrong, load, of_size
 
 
 def fleet_file(folder: Path, text: str) -> Path:
@@ -56,3 +56,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_number_gives_so_many_clusters() -> None:
     assert [cluster.name for cluster in of_size(3).clusters] == ["cluster1", "cluster2", "cluster3"]
+
+
+def test_a_cluster_has_one_real_node_unless_it_says_more() -> None:
+    fleet = Fleet(clusters=(Cluster(name="berlin", nodes=2), Cluster(name="boston")))
+    assert fleet.nodes == {"hub": 1, "berlin": 2, "boston": 1}
+    with pytest.raises(ValueError, match="nodes"):
+        Cluster(name="empty", nodes=0)

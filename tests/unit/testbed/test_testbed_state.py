@@ -37,7 +37,7 @@ def test_a_test_bed_that_is_not_there_is_told_so(tmp_path: Path) -> None:
 def test_a_plan_is_found_again(tmp_path: Path) -> None:
     (tmp_path / "layout.json").write_text(
         '{"shared": {"etcd": 1}, "clusters": {"hub": {"api": 2, "controllers": 3},'
-        ' "berlin": {"api": 4, "controllers": 5, "agent": 6, "relay": 7}}}'
+        ' "berlin": {"api": 4, "controllers": 5, "agent": 6, "relay": 7}}, "nodes": {"hub": 1}}'
     )
     layout = load(tmp_path)
     assert layout.spokes == ["berlin"]

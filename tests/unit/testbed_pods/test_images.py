@@ -103,9 +103,20 @@ def test_a_file_that_is_there_is_not_made_again(tmp_path: Path) -> None:
 
 
 def test_a_new_layer_takes_the_place_of_older_ones_of_its_kind(tmp_path: Path) -> None:
-    for name in ("project-1.tar", "wheels-1.tar", "project-2.tar"):
-        images.made(tmp_path / name, lambda path: path.write_text("layer"))
-    assert {path.name for path in tmp_path.iterdir()} == {"project-2.tar", "wheels-1.tar"}
+    for age, name in enumerate(("project-1.tar", "wheels-1.tar", "project-2.tar", "project-3.tar")):
+        made = images.made(tmp_path / name, lambda path: path.write_text("layer"))
+        os.utime(made, (age, age))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"project-2.tar", "project-3.tar", "wheels-1.tar"}
+
+
+def test_a_layer_that_was_loaded_before_is_left_out(layer: Path, tmp_path: Path) -> None:
+    made = archive.write([Image("localhost/a:1", (layer,))], tmp_path / "images.tar", [layer])
+    whole = archive.write([Image("localhost/a:1", (layer,))], tmp_path / "whole.tar")
+    with tarfile.open(made) as tar, tarfile.open(whole) as other:
+        assert read(tar, "index.json") == read(other, "index.json")
+        left_out = set(other.getnames()) - set(tar.getnames())
+    assert left_out == {blob(archive.of_file(archive.LAYER, layer).digest)}
 
 
 @pytest.mark.parametrize(

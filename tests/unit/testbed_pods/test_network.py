@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from testbed.pods.network import entering, node_commands, switch_commands
-from testbed.pods.plan import PREFIX, SWITCH, NodePlan
+from testbed.pods.network import entering, node_commands, parting, switch_commands
+from testbed.pods.plan import GATEWAY, PREFIX, SWITCH, NodePlan
 
 FIRST = NodePlan("hub", 0, 1)
 SECOND = NodePlan("hub", 0, 2)
@@ -42,3 +42,14 @@ def test_what_leaves_the_cluster_bears_the_nodes_address() -> None:
 
 def test_namespaces_are_entered_without_hiding_the_control_groups() -> None:
     assert entering("x") == ["nsenter", "--net=/run/netns/x", "--"]
+
+
+def test_a_parted_node_neither_hears_nor_is_heard() -> None:
+    rules = parting(FIRST, "10.81.9.0/24", 6443)
+    assert all(in_a_namespace_of_ours(argv) for argv in rules)
+    chains = [argv[argv.index("{}") + 1 : -2] for argv in rules]
+    assert ["PREROUTING", "-s", "10.81.9.0/24"] in chains  # what comes
+    assert ["PREROUTING", "-d", "10.81.9.0/24"] in chains  # what its pods send
+    assert ["OUTPUT", "-d", "10.81.9.0/24"] in chains  # what itself sends
+    api = ["-d", GATEWAY, "-p", "tcp", "--dport", "6443"]
+    assert [chain[0] for chain in chains if chain[1:] == api] == ["PREROUTING", "OUTPUT"]

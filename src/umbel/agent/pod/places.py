@@ -17,13 +17,21 @@ TRUST = "/etc/umbel/trust"  # ca.crt: what everybody trusts
 CONFIG = "/etc/umbel/config"  # one file a container
 GATE = "/etc/umbel/gate"  # server.crt, server.key, users.json
 OWNER = "/etc/umbel/owner"  # token
+RUNTIME = "/etc/umbel/runtime"  # ca.crt, exec.secret: of an environment's executor
 ACCOUNT = "/etc/umbel/account"  # the pod's own Kubernetes account: token, ca.crt, namespace
 
 FLEET_PORT = 9092
 CONTROL_PORT = 9093
 RUNTIME_PORT = 9091
 NODE_RUNTIME_PORT = 9094
-HEALTH_PORTS = {"superlink": 8081, "gate": 8082, "desk": 8083, "exec": 8084, "node": 8085}
+HEALTH_PORTS = {
+    "superlink": 8081,
+    "gate": 8082,
+    "desk": 8083,
+    "exec": 8084,
+    "node": 8085,
+    "app": 8086,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,11 @@ class Places:
     def runtime_ca(self) -> Path:
         """What the executor trusts: the certificate of the Runtime API beside it."""
         return self.own(TASKS) / "runtime.crt"
+
+    @property
+    def reached(self) -> Path:
+        """There while an environment's executor reaches its SuperNode."""
+        return self.scratch / "exec.reached"
 
     @property
     def ready(self) -> Path:

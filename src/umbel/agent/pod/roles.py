@@ -103,21 +103,48 @@ def executor(places: Places, config: Mapping[str, Any]) -> None:
     from umbel.agent.pod.executor import run  # noqa: PLC0415  # after the environment is set
 
     settings = {
-        "site": config["site"],
-        "address": config["address"],
         "ca": str(places.runtime_ca),
         "secret": str(places.secret),
-        "flower_home": str(home / "flower"),
         "runs": str(runs),
         "tasks": str(tasks),
         "wake": str(places.wake),
+        **_exec_settings(home, config),
+    }
+    run(home, settings, [places.runtime_ca, places.secret])
+
+
+def app(places: Places, config: Mapping[str, Any]) -> None:
+    """Be the executor of one app's environment; the SuperNode is in another pod."""
+    home = ensure_private_folder(places.scratch)
+    os.environ[PLACE] = str(ensure_private_folder(home / "environments"))
+    os.environ["HOME"] = str(home)
+    _quietly(places, None)
+    from umbel.agent.pod.executor import run  # noqa: PLC0415  # after the environment is set
+
+    given = places.at(names.RUNTIME)
+    settings = {
+        "ca": str(given / "ca.crt"),
+        "secret": str(given / "exec.secret"),
+        "runs": str(ensure_private_folder(home / "runs")),
+        "tasks": str(ensure_private_folder(home / "tasks")),
+        "wake": str(places.reached.with_suffix(".wake")),
+        "environment": config["environment"],
+        **_exec_settings(home, config),
+    }
+    run(home, settings, [])
+
+
+def _exec_settings(home: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what every executor has, wherever its tasks come from."""
+    told = ("site", "address", "warm", "poll_s", "task_timeout_s", "per_task", "has", "wheels")
+    return {
+        "flower_home": str(home / "flower"),
         "nursery": str(socket_path(home)),
         "parents": str(ensure_private_folder(home / "run" / "parents")),
         "drains": True,
         "provides": True,
-        **{k: config[k] for k in ("warm", "poll_s", "task_timeout_s", "per_task", "has", "wheels")},
+        **{key: config[key] for key in told},
     }
-    run(home, settings, [places.runtime_ca, places.secret])
 
 
 def node(places: Places, config: Mapping[str, Any]) -> None:
@@ -140,6 +167,7 @@ ROLES: Mapping[str, Callable[[Places, Mapping[str, Any]], None]] = {
     "gate": gate,
     "desk": desk,
     "exec": executor,
+    "app": app,
     "node": node,
 }
 

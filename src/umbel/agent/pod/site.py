@@ -13,7 +13,6 @@ import select
 import signal
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,13 +20,14 @@ from typing import Any
 from umbel import __version__
 from umbel.agent import backoff
 from umbel.agent.pod import places as names
+from umbel.agent.pod import sharing
 from umbel.agent.pod.account import Account
 from umbel.agent.pod.places import Places
 from umbel.errors import UmbelError
 from umbel.files import write_private
 from umbel.flower import commands, launch
 from umbel.flower.fleet import Fleet
-from umbel.identity import alone, node_keys, tokens
+from umbel.identity import node_keys, tokens
 from umbel.model.unit import Kind
 
 OBJECT = "umbel-site"  # the Secret and the ConfigMap of the site
@@ -103,11 +103,9 @@ class SiteAgent:
             "message": "",
         }
         self._tell()
-        self._runtime = alone.ensure(
-            folder, "runtime", ["localhost", "127.0.0.1"], now=datetime.now(UTC)
-        )
+        self._shared = sharing.settle(self._places, self._account)
         tokens.ensure_secret(self._places.secret)
-        write_private(self._places.runtime_ca, self._runtime.ca.read_bytes())
+        write_private(self._places.runtime_ca, self._shared.tls.ca.read_bytes())
 
     def _step(self) -> None:
         if self._pid and (code := self._reap()) is not None:
@@ -145,6 +143,12 @@ class SiteAgent:
     def _start(self) -> None:
         self._stamp, config = self._files(), self._read_config()
         self._started_s = time.monotonic()
+        try:
+            self._shared = sharing.settle(self._places, self._account)
+        except UmbelError as error:
+            self._start_s = self._started_s + REPORT_AGAIN_S
+            self._report |= {"state": "failing", "message": str(error)}
+            return
         self._pid = os.fork()
         if self._pid == 0:
             self._become(config)
@@ -156,17 +160,20 @@ class SiteAgent:
             for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
             os.setsid()
-            places, runtime = self._places, self._runtime
+            places, shared = self._places, self._shared
             argv = commands.supernode_argv(
                 fleet=str(config["fleet"]),
                 ca=places.trust,
                 key=places.own(names.KEYS) / node_keys.PRIVATE,
                 runtime_port=names.NODE_RUNTIME_PORT,
-                tls=commands.Tls(runtime.ca, runtime.certificate, runtime.key),
+                tls=commands.Tls(shared.tls.ca, shared.tls.certificate, shared.tls.key),
                 superexec_secret=places.secret,
                 node_config=config["nodeConfig"],
+                host=shared.host,
             )
-            launch.supernode(argv, places.wake, places.ready, drains=True)
+            launch.supernode(
+                argv, places.wake, places.ready, drains=True, environments=shared.served
+            )
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(bool(end.code))
@@ -236,7 +243,8 @@ class SiteAgent:
     def _files(self) -> tuple[str, ...]:
         """Give what the SuperNode was started with; it reads these files only once."""
         found = []
-        for path in (self._places.trust, self._places.config("node")):
+        told = (self._places.config(name) for name in ("node", "environments"))
+        for path in (self._places.trust, *told):
             try:
                 found.append(path.read_text())
             except OSError:

@@ -16,13 +16,22 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from umbel.agent.pod.places import CONTROL_PORT, FLEET_PORT, GATE, HEALTH_PORTS, Places
+from umbel.agent.pod.places import (
+    CONTROL_PORT,
+    FLEET_PORT,
+    GATE,
+    HEALTH_PORTS,
+    RUNTIME,
+    Places,
+)
 from umbel.sockets import is_answered
 
 _LOOK_S = 2.0
 _REQUEST = 2048
 _OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nok\n"
 _NO = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno\n"
+
+_RENEWED = {"gate": f"{GATE}/server.crt", "app": f"{RUNTIME}/exec.secret"}  # files by role
 
 Check = Callable[[Places], bool]
 
@@ -43,6 +52,11 @@ def _exec(places: Places) -> bool:
     return places.wake.exists()
 
 
+def _app(places: Places) -> bool:
+    """The SuperNode in the other pod answers it."""
+    return places.reached.exists()
+
+
 def _node(places: Places) -> bool:
     """The SuperNode that runs now has connected."""
     try:
@@ -59,6 +73,7 @@ CHECKS: dict[str, Check] = {
     "desk": _desk,
     "exec": _exec,
     "node": _node,
+    "app": _app,
 }
 
 
@@ -111,14 +126,14 @@ class Warden:
             connection.sendall(_OK if well else _NO)
 
     def _look(self) -> None:
-        """The gate reads a renewed certificate when it is told to."""
-        if self._role == "gate" and (stamp := self._stamp()) != self._certificate:
+        """The gate reads a renewed certificate when told to; an app's executor begins anew."""
+        if self._role in _RENEWED and (stamp := self._stamp()) != self._certificate:
             self._certificate = stamp
-            self._pass_on(signal.SIGHUP, None)
+            self._pass_on(signal.SIGHUP if self._role == "gate" else signal.SIGTERM, None)
 
     def _stamp(self) -> tuple[int, int]:
         try:
-            seen = (self._places.at(GATE) / "server.crt").stat()
+            seen = self._places.at(_RENEWED.get(self._role, GATE)).stat()
         except OSError:
             return (0, 0)
         return (seen.st_mtime_ns, seen.st_ino)

@@ -54,8 +54,7 @@ def install() -> None:
     if not guard.open_to(Way.BATCH):
         return
     bulk.install_client()
-    client: Any = import_module("flwr.supercore.protobuf.client").ProtobufClient
-    client._unary_unary = _listening(client._unary_unary)  # noqa: SLF001
+    install_calls()
     tools: Any = import_module("flwr.supercore.inflatable.inflatable_utils")
     pull = _pulling(tools.pull_objects)
     push = _pushing(tools.push_object_contents_from_iterable)
@@ -69,6 +68,13 @@ def install() -> None:
             module.pull_objects = pull
         if hasattr(module, "push_object_contents_from_iterable"):
             module.push_object_contents_from_iterable = push
+
+
+def install_calls() -> None:
+    """Let calls of one kind be made `together`, and nothing else; needs little of Flower."""
+    if guard.open_to(Way.BATCH):
+        client: Any = import_module("flwr.supercore.protobuf.client").ProtobufClient
+        client._unary_unary = _listening(client._unary_unary)  # noqa: SLF001
 
 
 def _listening(stock: Any) -> Any:

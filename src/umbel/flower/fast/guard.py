@@ -41,6 +41,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "flwr.supernode.fleet_http_client": ("9b09bd3e5237f2a9",),
     "flwr.superlink.servicer.fleet.fleet_handlers": ("117665fa865c30dc",),
     "flwr.supernode.servicer.runtime.runtime_handlers": ("133980ec53f15996", "841b531c097871ea"),
+    "flwr.supercore.servicer.runtime.runtime_handlers": ("64496f07ffcb4102",),
     "flwr.supernode.main": ("cad7e371678f766c",),
     "flwr.supernode.nodestate.in_memory_nodestate": ("44d7c354cd96b275", "b2d93c03aae06b07"),
     "flwr.supercore.object_store.in_memory_object_store": ("6bc131d53142ab0c",),
@@ -70,6 +71,7 @@ class Way(StrEnum):
     NAPS_NODE = "a SuperNode that waits for events"
     NAPS_GRID = "a ServerApp that waits for events"
     ORDER = "tasks of a run one after the other"
+    ASSIGN = "tasks for who has their environment"
     LIGHT = "statements straight to SQLite"
     SHORTCUT = "hot routes past the web stack"
     STREAMS = "large bodies in large pieces"
@@ -136,6 +138,17 @@ TOUCHED: dict[Way, tuple[str, ...]] = {
     Way.NAPS_NODE: ("flwr.supernode.start_client_internal", *_NODE),
     Way.NAPS_GRID: ("flwr.superlink.grid.http_grid",),
     Way.ORDER: (*_NODE, "flwr.supercore.routers.runtime.router"),
+    Way.ASSIGN: (
+        *_NODE,
+        "flwr.supernode.servicer.runtime.runtime_handlers",
+        "flwr.supercore.servicer.runtime.runtime_handlers",
+        "flwr.supercore.protobuf.translation",
+        "flwr.supercore.routers.runtime.router",
+        "flwr.supercore.dependencies.runtime",
+        "flwr.supercore.dependencies.superexec",
+        "flwr.supercore.dependencies.version",
+        "flwr.supercore.error.http",
+    ),
     Way.LIGHT: _SQL,
     Way.SHORTCUT: _ROUTES,
     Way.STREAMS: ("httpcore._backends.sync",),

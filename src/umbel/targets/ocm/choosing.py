@@ -25,18 +25,24 @@ def cluster_sets(group: Group) -> tuple[str, ...]:
     return group.placement.cluster_sets or (EVERY_SET,)
 
 
-def placement(names: Names, group: Group) -> Object:
-    """Write a group's placement as OCM's."""
-    spec = _without_empty(group.placement.model_dump(mode="json", exclude_defaults=True))
-    assert isinstance(spec, dict)  # noqa: S101  # a model gives an object
-    spec["clusterSets"] = list(cluster_sets(group))
-    spec["tolerations"] = [
-        *spec.get("tolerations", []),
+def tolerated(group: Group) -> list[Object]:
+    """Write the taints that a group's clusters may have."""
+    said = group.placement.model_dump(mode="json", exclude_defaults=True).get("tolerations", [])
+    return [
+        *map(_without_empty, said),
         *(
             {"key": f"cluster.open-cluster-management.io/{key}", "operator": "Exists"}
             for key in SILENT
         ),
     ]
+
+
+def placement(names: Names, group: Group) -> Object:
+    """Write a group's placement as OCM's."""
+    spec = _without_empty(group.placement.model_dump(mode="json", exclude_defaults=True))
+    assert isinstance(spec, dict)  # noqa: S101  # a model gives an object
+    spec["clusterSets"] = list(cluster_sets(group))
+    spec["tolerations"] = tolerated(group)
     meta = names.metadata(
         names.placement(group.name),
         "site",

@@ -19,7 +19,7 @@ def status_schema() -> Schema:
     """Describe what the operator reports."""
     return _object(
         "What the operator sees; nobody else writes it.",
-        phase=_text("Ready, Progressing, Degraded, Down or Unknown.", 32),
+        phase=_text("Ready, Progressing, Degraded, Down, Deleting or Unknown.", 32),
         observedGeneration=_number("The generation that this status is about."),
         endpoint=_object(
             "Where the gate is reached, as host:port.",

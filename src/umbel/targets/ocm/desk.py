@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from umbel.errors import RequestError
 from umbel.gate.refusals import AnswerOdd, broken, refusal
-from umbel.model.status import FederationStatus, NodeSeen, RunStatus
+from umbel.model.status import Admission, FederationStatus, NodeSeen, Rounds, RunStatus
 
 T = TypeVar("T")
 
@@ -33,24 +33,6 @@ class AuthorityUnusable(RequestError):
             f"the CA certificate for the gate at {address} cannot be read",
             hint="it must be in PEM form; applying the federation again makes it anew",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """Who may enter now, who newly, who no more, and who may not and why."""
-
-    nodes: Mapping[str, int]
-    admitted: Sequence[str]
-    expelled: Sequence[str]
-    refused: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Rounds:
-    """Whether now is a good moment to restart something."""
-
-    active_runs: int
-    in_round: bool
 
 
 # Hub and operator may be of different versions: keys that we do not know are dropped.

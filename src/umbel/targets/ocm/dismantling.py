@@ -20,7 +20,7 @@ _DATA: tuple[Kind, ...] = (kinds.CLAIM, kinds.CONFIG_MAP, kinds.SECRET)
 
 async def dismantle(writer: Writer, cache: Cache, names: Names, *, keep_data: bool) -> str:
     """Remove what can be removed now; gives what is still waited for, empty when all is gone."""
-    left = await _remove(writer, cache, names, (kinds.INSTALLED,))
+    left = await _remove(writer, cache, names, (kinds.WORK_SET, kinds.INSTALLED))
     if left := max(left, len(cache[kinds.WORK].of(names.addon))):
         return f"{left} sites finish their work"
     if left := await _remove(writer, cache, names, _SITES):

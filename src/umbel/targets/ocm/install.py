@@ -216,19 +216,16 @@ def _container(settings: OperatorSettings) -> Object:
 
 
 def _environment(settings: OperatorSettings) -> list[Object]:
-    """Say what the operator is told: who it is, where it looks, and the image of its pods."""
+    """Say what the operator is told: where it is, where it looks, and the image of its pods."""
+    place = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     told = {
         "UMBEL_IMAGE": settings.image,
         "UMBEL_LOG_LEVEL": settings.log_level,
         "UMBEL_WATCH_NAMESPACES": ",".join(settings.watch_namespaces),
         "UMBEL_BIND_CLUSTER_SETS": ",".join(settings.bind_cluster_sets),
     }
-    fields = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
-    own = [
-        {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
-        for name, path in fields.items()
-    ]
-    return [*own, *({"name": name, "value": value} for name, value in told.items())]
+    named = [{"name": name, "value": value} for name, value in told.items()]
+    return [{"name": "UMBEL_NAMESPACE", "valueFrom": place}, *named]
 
 
 def _probe(path: str, period_s: int) -> Object:

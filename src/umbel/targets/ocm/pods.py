@@ -17,6 +17,7 @@ REQUESTS: Mapping[str, Mapping[str, str]] = {
     "desk": {"cpu": "10m", "memory": "128Mi"},
     "exec": {"cpu": "50m", "memory": "256Mi"},
     "node": {"cpu": "50m", "memory": "192Mi"},
+    "app": {"cpu": "50m", "memory": "256Mi"},
 }
 
 

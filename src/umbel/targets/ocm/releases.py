@@ -41,6 +41,7 @@ class Releases:
 
     async def publish(self, versions: Sequence[sites.Version]) -> None:
         """Have the wanted versions on the hub, and the add-on that they are versions of."""
+        self._courses.clear()  # whoever has to change is named again
         for version in versions:
             made = sites.template(version)
             name, group = made["metadata"]["name"], version.group
@@ -75,8 +76,6 @@ class Releases:
                 await self._install(own[site], fingerprints[site])
             if any(self._installed(site) is not None for site in own):
                 await self._roll(group, own, fingerprints, verdicts.get(group.name, ()))
-            else:
-                self._courses.pop(group.name, None)
 
     async def _roll(
         self,
@@ -198,7 +197,7 @@ class Releases:
                 found.append(Condition("RolledOut", "False", "RolloutHalted", words, hint))
             elif course.update:
                 words = f"group {group}: {', '.join(course.update[:3])} change now"
-                found.append(Condition("RolledOut", "False", "RollingOut", words))
+                found.append(Condition("RolledOut", "True", "RollingOut", words))
         return found
 
 

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from umbel.agent.pod import places
+from umbel.agent.pod import places, sharing
 from umbel.model.federation import Federation, Group
 from umbel.model.kubernetes import POD_DATA, ClusterValues, SitesOnKubernetes
 from umbel.model.unit import Unit
+from umbel.targets.ocm import environments
 from umbel.targets.ocm.hub import exec_config
 from umbel.targets.ocm.names import FINGERPRINT, PART, SITE_GROUP, Names
 from umbel.targets.ocm.pods import (
@@ -115,7 +116,7 @@ def manifests(version: Version) -> list[Object]:
             "metadata": meta(NODE),
             "automountServiceAccountToken": False,
         },
-        *_permissions(meta),
+        *_permissions(version, meta),
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(SITE), "data": {}},
         {
             "apiVersion": "v1",
@@ -127,10 +128,11 @@ def manifests(version: Version) -> list[Object]:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": meta(CONFIG),
-            "data": {"exec.json": _exec(version)},
+            "data": {"exec.json": _exec(version), "environments.json": _apps(version)},
             "binaryData": {"node.json": "".join(f"{{{{NODE_{n}}}}}" for n in range(PIECES))},
         },
         _policy(meta),
+        *environments.at_sites(version.federation, version.names),
         _deployment(version, meta),
     ]
 
@@ -158,10 +160,12 @@ def _namespace(version: Version, meta: _Meta) -> Object:
     }
 
 
-def _permissions(meta: _Meta) -> list[Object]:
-    """Let the site's agent have its own Secret and its own ConfigMap, and nothing else."""
+def _permissions(version: Version, meta: _Meta) -> list[Object]:
+    """Let the site's agent have its own Secrets and its own ConfigMap, and nothing else."""
     verbs = ["get", "create", "patch"]
+    shared = [sharing.OBJECT] if version.federation.spec.runtime.environments else []
     own = {"apiGroups": [""], "resourceNames": [SITE], "verbs": verbs}
+    secrets = {**own, "resourceNames": [SITE, *shared], "resources": ["secrets"]}
     subject = {"kind": "ServiceAccount", "name": NODE, "namespace": meta.names.addon}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NODE}
     return [
@@ -169,7 +173,7 @@ def _permissions(meta: _Meta) -> list[Object]:
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "Role",
             "metadata": meta(NODE),
-            "rules": [{**own, "resources": ["secrets", "configmaps"]}],
+            "rules": [secrets, {**own, "resources": ["configmaps"]}],
         },
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -186,6 +190,10 @@ def _exec(version: Version) -> str:
     per_task = version.federation.spec.runtime.resources
     told = exec_config(version.federation, "{{CLUSTER_NAME}}", address, per_task)
     return json.dumps(told, sort_keys=True)
+
+
+def _apps(version: Version) -> str:
+    return json.dumps(environments.declared(version.federation), sort_keys=True)
 
 
 def _policy(meta: _Meta) -> Object:

@@ -29,6 +29,7 @@ from umbel.targets.ocm.dismantling import dismantle
 from umbel.targets.ocm.names import Names
 from umbel.targets.ocm.obstacles import Obstacles
 from umbel.targets.ocm.releases import Releases
+from umbel.targets.ocm.sending import Sending
 from umbel.targets.ocm.settings import OcmSettings
 from umbel.targets.ocm.upkeep import Upkeep
 from umbel.targets.ocm.writing import Writer
@@ -53,6 +54,7 @@ class OcmTarget:
         self._writer = Writer(kube, cache, names.owner)
         self._obstacles = Obstacles(kube, cache, names, settings)
         self._releases = Releases(self._writer, cache, names)
+        self._sending = Sending(kube, self._writer, cache, names)
         self._upkeep = Upkeep(kube, cache, names, self.desk)
         self._identity: identity.Identity | None = None
         self._held = ""
@@ -79,6 +81,7 @@ class OcmTarget:
             if content["kind"] not in _HUB_LAST:
                 await self._writer.have(content)
         await self._releases.publish([self._version(federation, g) for g in federation.spec.groups])
+        await self._sending.settle(federation, self._settings.image)
 
     async def _bind(self, group: Group) -> None:
         """Bind sets that may be bound from here, where nobody has done it."""
@@ -153,16 +156,23 @@ class OcmTarget:
 
     async def allot(self, federation: Federation, sites: Sequence[str]) -> Allotment:
         """Give partition ids for good, and the fixed ports of pods."""
+        made = self.foresee(federation, sites)
         kept = self._cache[kinds.CONFIG_MAP].get(self._names.allotment, self._names.namespace)
-        known = json.loads((kept or {}).get("data", {}).get("partitions", "{}"))
-        partitions = assign(sites, known)
-        if partitions != known or kept is None:
+        partitions = dict(made.partitions)
+        if kept is None or json.loads(kept["data"]["partitions"]) != partitions:
             data = {"partitions": json.dumps(partitions, sort_keys=True)}
             meta = self._names.metadata(
                 self._names.allotment, "hub", namespace=self._names.namespace
             )
             content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
             await self._writer.have(content)
+        return made
+
+    def foresee(self, federation: Federation, sites: Sequence[str]) -> Allotment:
+        """Say what would be given; changes nothing on the hub."""
+        kept = self._cache[kinds.CONFIG_MAP].get(self._names.allotment, self._names.namespace)
+        known = json.loads((kept or {}).get("data", {}).get("partitions", "{}"))
+        partitions = assign(sites, known)
         found = self._endpoints(federation)
         addresses = {} if found.missing else {"fleet": found.fleet, "control": found.control}
         ports = {
@@ -306,6 +316,7 @@ class OcmTarget:
         if known is None:
             return ()
         found = [*self._obstacles.found, *self._releases.hindrances, *self._upkeep.found]
+        found += self._sending.conditions()
         if self._identity is not None and self._identity.changing:
             words = self._identity.changing
             found.append(Condition("AuthorityCurrent", "True", "Changing", words))

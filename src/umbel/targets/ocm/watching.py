@@ -25,6 +25,7 @@ OWN_KINDS: tuple[Kind, ...] = (
     kinds.INSTALLED,
     kinds.PLACEMENT,
 )
+SELDOM_S = 60.0  # a kind that the hub need not serve is asked for so often
 
 
 def watched() -> list[Watched]:
@@ -35,7 +36,10 @@ def watched() -> list[Watched]:
     ]
     decisions = Watched(kinds.DECISION, labels=PLACEMENT, index=placement_of)
     works = Watched(kinds.WORK, labels=ADDON_NAME, index=addon_of, trim=_work)
-    return [*own, decisions, works]
+    sets = Watched(
+        kinds.WORK_SET, labels=FEDERATION, index=federation_of, trim=_work_set, again_s=SELDOM_S
+    )
+    return [*own, decisions, works, sets]
 
 
 def federation_of(content: Object) -> str:
@@ -58,6 +62,12 @@ def addon_of(content: Object) -> str:
 
 def _trim(kind: Kind) -> Trim:
     return _about if kind in (kinds.TEMPLATE, kinds.ADDON_CONFIG) else lean
+
+
+def _work_set(content: Object) -> Object | None:
+    """Keep who it is and how far it is; what it sends is known by its mark."""
+    lean(content)
+    return {k: content[k] for k in ("apiVersion", "kind", "metadata", "status") if k in content}
 
 
 def _about(content: Object) -> Object | None:

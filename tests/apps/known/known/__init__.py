@@ -1,0 +1,1 @@
+"""Rounds whose result is known."""
