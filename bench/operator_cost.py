@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -85,7 +86,7 @@ def document(size: int) -> Federation:
         "placement": {"predicates": [chosen]},
         "data": {"partitions": size},
     }
-    link = {"on": "ocm", "endpoint": "127.0.0.1"}
+    link = {"on": "ocm", "endpoint": "localhost"}
     spec = {"superlink": link, "groups": [group]}
     meta = {"name": NAMES.name, "namespace": NAMES.namespace}
     return Federation.model_validate({"metadata": meta, "spec": spec})
@@ -270,6 +271,7 @@ async def ours(kube: Kube, api: Api, folder: Path, found: Found, rest_s: float) 
     operator = Operator(folder / "kubeconfig", folder / "operator.log")
     try:
         with Hub(folder / f"hub-{size}", NAMES) as hub:
+            await until("the operator", _leads(kube))
             before, began_s = served(api), time.monotonic()
             await kube.apply(resource(document(size)))
             starting = asyncio.create_task(_start(kube, hub))
@@ -333,6 +335,13 @@ def _registered(hub: Hub, size: int) -> Callable[[], Any]:
     return there
 
 
+def _leads(kube: Kube) -> Callable[[], Any]:
+    async def leads() -> bool:
+        return await kube.get(kinds.LEASE, "umbel-operator", "umbel-system") is not None
+
+    return leads
+
+
 def _ready(kube: Kube) -> Callable[[], Any]:
     async def ready() -> bool:
         found = await kube.get(kinds.FEDERATION, NAMES.name, NAMES.namespace)
@@ -349,7 +358,9 @@ def measure(folder: Path, size: int, chosen: argparse.Namespace) -> Found:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(bed.layout.kubeconfig("hub").read_text())
         # Fake clusters have no lease: the controller that looks for it would call them lost.
-        bed.kill("hub-registration")
+        # The one real cluster, which a test bed must have, is not needed any more.
+        idle = [r for r in bed.processes.all() if r.name.startswith(("cluster1-", "hub-registr"))]
+        bed.processes.stop(idle)
         with bed.api() as api, klusterlets(kubeconfig, folder / "klusterlets.log"):
             for name in (NAMES.namespace, "umbel-system"):
                 api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -435,6 +446,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path, help="where everything is kept, to look at it later")
     parser.add_argument("--no-stock", dest="stock", action="store_false")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends with us
     with tempfile.TemporaryDirectory() as text:
         root = chosen.state or Path(text)
         found = [measure(root / str(size), size, chosen) for size in chosen.sizes]

@@ -20,6 +20,7 @@ from umbel.flower.fast import (
     large,
     light,
     memo,
+    narrow,
     pages,
     pulse,
     ringing,
@@ -86,8 +87,11 @@ def preload(modules: Iterable[str]) -> Iterator[None]:
     import_module("httpx").Client(verify=False).close()  # only loads lazy modules
 
 
-def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
-    """Run a SuperLink that listens on a Unix socket and on no port, and wakes its executor."""
+def superlink(argv: Sequence[str], listen: Path, wake: Path, *, sites: Path | None = None) -> None:
+    """Run a SuperLink that listens on a Unix socket and on no port, and wakes its executor.
+
+    `sites` is a file that says, for apps with environments, which sites have them.
+    """
     module: Any = import_module("flwr.superlink.cli.flower_superlink")
     pages.keep()
     silence.install()
@@ -103,6 +107,8 @@ def superlink(argv: Sequence[str], listen: Path, wake: Path) -> None:
         ringing.superlink(bells, Poker(wake))
         claims.install()
         memo.install()
+        if sites is not None:
+            narrow.install(sites)
         if guard.open_to(Way.PULSE):
             pulse.count_pulls()
     module.uvicorn = _UnixUvicorn(module.uvicorn, listen, bells)

@@ -116,4 +116,7 @@ class Loop:
         except UmbelError as error:
             log.warning("%s: %s", names.owner, error)
             again_s = AGAIN_S
+        except Exception:  # noqa: BLE001  # a fault in one federation must not stop the others
+            log.exception("%s: unforeseen", names.owner)
+            again_s = AGAIN_S
         self._wake(addon, again_s if again_s is not None else RENEW_S)

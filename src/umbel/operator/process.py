@@ -87,7 +87,7 @@ async def serve(around: Surroundings) -> int:
 
 def _verdict(work: asyncio.Task[None]) -> int:
     error = work.exception()
-    log.error("the operator ends: %s", error)
+    log.error("the operator ends", exc_info=error)
     return 1
 
 

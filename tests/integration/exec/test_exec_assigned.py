@@ -92,7 +92,7 @@ def executor(folder: Path, name: str, tls: alone.Alone, port: int) -> tuple[str,
         "site": name, "environment": name, "address": f"localhost:{port}", "warm": True,
         "poll_s": 300.0, "task_timeout_s": 600.0, "per_task": {}, "has": {}, "wheels": None,
     }  # fmt: skip
-    for path in (CONFIG, RUNTIME, "/tmp"):  # noqa: S108  # below the folder
+    for path in (CONFIG, RUNTIME, "/tmp"):  # below the folder
         places.at(path).mkdir(parents=True)
     (places.at(CONFIG) / "app.json").write_text(json.dumps(told))
     (places.at(RUNTIME) / "ca.crt").write_bytes(tls.ca.read_bytes())

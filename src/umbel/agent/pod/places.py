@@ -108,6 +108,11 @@ class Places:
         return self.own(f"{STATE}/desk") / "sites.json"
 
     @property
+    def sites_of_apps(self) -> Path:
+        """Which sites have the environments of apps; the desk writes it beside the roster."""
+        return self.roster.with_name("environments.json")
+
+    @property
     def status(self) -> Path:
         """What the operator last said of the federation."""
         return self.own(f"{STATE}/desk") / "status.json"

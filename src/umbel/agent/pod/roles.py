@@ -39,7 +39,7 @@ def superlink(places: Places, _: Mapping[str, Any]) -> None:
     from umbel.flower import launch  # noqa: PLC0415  # after the environment is set
 
     list(launch.preload(launch.SUPERLINK_MODULES))
-    launch.superlink(argv, places.superlink_socket, places.wake)
+    launch.superlink(argv, places.superlink_socket, places.wake, sites=places.sites_of_apps)
 
 
 def gate(places: Places, _: Mapping[str, Any]) -> None:

@@ -7,12 +7,13 @@ pod. An environment's executor mounts the certificate and its own secret, and no
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from umbel.agent.pod import places as names
-from umbel.agent.pod.account import Account
 from umbel.agent.pod.places import Places
 from umbel.files import write_private
 from umbel.flower.environments import Served, all_served
@@ -23,6 +24,15 @@ SERVICE = "umbel-node"  # what the executors dial
 TRUST = "ca.crt"
 _MASTER = "runtime.secret"
 _FILES = ("runtime.ca", "runtime.crt", "runtime.key", _MASTER)
+
+
+class KeepsSecrets(Protocol):
+    """What is asked of the site's cluster."""
+
+    namespace: str
+
+    def secret(self, name: str) -> dict[str, bytes] | None: ...
+    def save_secret(self, name: str, content: Mapping[str, bytes]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +59,7 @@ def hosts(namespace: str) -> list[str]:
     return ["localhost", "127.0.0.1", SERVICE, inside, f"{inside}.cluster.local"]
 
 
-def settle(places: Places, account: Account) -> Shared:
+def settle(places: Places, account: KeepsSecrets) -> Shared:
     """Have the certificate and the secrets; where environments are declared, the Secret too."""
     folder, apps = places.own(names.KEYS), declared(places)
     held = (account.secret(OBJECT) or {}) if apps else {}

@@ -30,7 +30,7 @@ from umbel.server.desk.config import DeskConfig
 from umbel.server.desk.files import download, listed, opened
 from umbel.server.desk.flower import HubFolder
 from umbel.server.desk.report import Report
-from umbel.server.desk.sites import Doorkeeper, Enrols
+from umbel.server.desk.sites import Doorkeeper, Enrols, keep_apps
 from umbel.server.problems import OrderInvalid, problem, read_order
 from umbel.server.run_pages import RunPages
 
@@ -129,14 +129,15 @@ class DeskApi(RunPages):
         return JSONResponse([asdict(node) for node in found])
 
     async def sites(self, request: Request) -> Response:
-        """Let exactly these sites in from now on."""
+        """Let exactly these sites in from now on, and say which of them can run some apps."""
         self._federation(request)
         order = await read_order(request, SITES_BODY)
-        wanted = order.get("sites")
-        if set(order) != {"sites"} or not isinstance(wanted, dict):
-            raise OrderInvalid('it must be {"sites": {name: public key}}')
+        wanted, apps = order.get("sites"), order.get("apps", {})
+        if set(order) - {"sites", "apps"} or not isinstance(wanted, dict):
+            raise OrderInvalid('it must be {"sites": {name: public key}, "apps": {…}}')
         if not all(isinstance(pem, str) for pem in wanted.values()):
             raise OrderInvalid("every site needs its public key as a text")
+        keep_apps(self._config.roster, apps)
         return JSONResponse(asdict(await self._keeper.admit(wanted)))
 
     async def rounds(self, request: Request) -> Response:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from cryptography.hazmat.primitives import serialization
 
 from umbel.errors import SecurityError
+from umbel.files import ensure_private_folder, write_private
 from umbel.flower.control import ControlRefused
 from umbel.identity.node_keys import NodeKey, fingerprint
 from umbel.identity.roster import KeyBound, Roster
 from umbel.model.status import Admission, NodeSeen
+from umbel.server.problems import OrderInvalid
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # what the gate takes as a site's name
 _NOT_LET_IN = re.compile(r"answer 40[13]\)")  # said of the desk, not of a site
@@ -93,6 +96,21 @@ class Doorkeeper:
     async def _expel(self, seen: Sequence[NodeSeen], inside: set[str]) -> Sequence[str]:
         strangers = [node.fingerprint for node in seen if node.fingerprint not in inside]
         return await self._flower.expel(strangers) if strangers else []
+
+
+def keep_apps(roster: Path, apps: Any) -> None:
+    """Leave beside the roster which sites can run an app; apps that are not there run everywhere."""
+    named = isinstance(apps, dict) and all(
+        isinstance(sites, list) and all(isinstance(site, str) for site in sites)
+        for sites in apps.values()
+    )
+    if not named:
+        raise OrderInvalid('apps must be {"publisher/name": [site, …]}')
+    path, text = roster.with_name("environments.json"), json.dumps(apps, sort_keys=True)
+    before = path.read_text() if path.exists() else "{}"
+    if before != text:
+        ensure_private_folder(path.parent)
+        write_private(path, text)
 
 
 def read_keys(wanted: Mapping[str, str]) -> tuple[dict[str, NodeKey], dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -90,9 +90,11 @@ class DeskClient:
         told = await self._ask("GET", f"/rounds?wait={wait_s:g}", timeout_s=wait_s + TIMEOUT_S)
         return self._read(_ROUNDS, told)
 
-    async def put_sites(self, sites: Mapping[str, str]) -> Admission:
-        """Let exactly these sites (names to public keys) in from now on."""
-        order = {"sites": dict(sites)}
+    async def put_sites(
+        self, sites: Mapping[str, str], apps: Mapping[str, Sequence[str]] | None = None
+    ) -> Admission:
+        """Let exactly these sites (names to public keys) in; apps with environments run there."""
+        order: dict[str, Any] = {"sites": dict(sites)} | ({"apps": dict(apps)} if apps else {})
         told = await self._ask("PUT", "/sites", order, timeout_s=REGISTERING_S)
         return self._read(_ADMISSION, told)
 

@@ -304,7 +304,7 @@ def _containers(hub: Hub, image: str, policy: str) -> list[Object]:
     read_runs = mount("state", f"{state}/runs", sub="runs", read_only=True)
     owner = mount("owner", places.OWNER, read_only=True)
     return [
-        container("superlink", image, policy, [trust, link, tasks, kept["superlink"]]),
+        container("superlink", image, policy, [trust, link, tasks, kept["superlink"], known]),
         container(
             "gate", image, policy, [link, tasks, desk, gate, kept["gate"], known], ports=doors
         ),

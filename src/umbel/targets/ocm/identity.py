@@ -41,6 +41,7 @@ class Secrets:
     authority: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     gate: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     tokens: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # by user
+    shown: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # the CA beside each token
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ def _changed(names: Names, identity: Identity, held: Secrets, system: str) -> li
     if dict(fresh.gate) != dict(held.gate):
         found.append(_secret(names, names.gate_secret, names.namespace, fresh.gate))
     for user, token in fresh.tokens.items():
-        if held.tokens.get(user) != token:
+        if held.tokens.get(user) != token or held.shown.get(user) != identity.bundle.encode():
             content = {"token": token, "ca.crt": identity.bundle.encode()}
             found.append(_secret(names, names.user_secret(user), names.namespace, content))
     return found

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from umbel.agent.pod import places, sharing
+from umbel.errors import RequestError
 from umbel.model.federation import Federation, Group
 from umbel.model.kubernetes import POD_DATA, ClusterValues, SitesOnKubernetes
 from umbel.model.unit import Unit
@@ -327,8 +328,16 @@ def node_settings(unit: Unit) -> dict[str, Any]:
     return {"fleet": unit.settings["fleet"], "nodeConfig": unit.settings["node_config"]}
 
 
-class TooLong(ValueError):
+class SettingsTooLong(RequestError):
     """A site's settings do not fit into the variables of its add-on."""
+
+    code = "U257"
+
+    def __init__(self, cluster: str, size: int) -> None:
+        super().__init__(
+            f"the settings of {cluster} take {size} characters; add-ons carry {PIECES * PIECE}",
+            hint="keep data.nodeConfig short: put long values into a file of the site's data",
+        )
 
 
 def config(values: SiteValues) -> Object:
@@ -337,7 +346,7 @@ def config(values: SiteValues) -> Object:
     text = json.dumps(told, sort_keys=True, separators=(",", ":"))
     coded = base64.b64encode(text.encode()).decode()
     if len(coded) > PIECES * PIECE:
-        raise TooLong(values.cluster)
+        raise SettingsTooLong(values.cluster, len(coded))
     pieces = [coded[n * PIECE : (n + 1) * PIECE] for n in range(PIECES)]
     variables = {f"NODE_{n}": piece for n, piece in enumerate(pieces)}
     variables["DATA_PATH"] = values.data_path or "/var/empty"

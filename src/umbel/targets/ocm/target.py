@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -38,6 +39,7 @@ _LOOKED_AT = (kinds.STATEFUL_SET, kinds.POD, kinds.INSTALLED, kinds.WORK, kinds.
 log = logging.getLogger("umbel.ocm")
 _HUB_LAST = {"StatefulSet"}
 LOOK_AGAIN_S = 0.5
+ADMIT_AGAIN_S = 600.0  # a SuperLink that lost its state learns its nodes again
 
 
 class OcmTarget:
@@ -60,8 +62,9 @@ class OcmTarget:
         self._held = ""
         self._settled = False  # every site is well with what it should run
         self._bound: set[str] = set()
-        self._admitted: dict[str, str] | None = None
+        self._admitted: tuple[dict[str, str], dict[str, list[str]]] | None = None
         self._refused: Mapping[str, str] = {}
+        self._admit_again_s = 0.0
         self._desk: tuple[str, DeskClient] | None = None
         self._published: FederationStatus | None = None
 
@@ -112,15 +115,16 @@ class OcmTarget:
     def _secrets(self, federation: Federation) -> identity.Secrets:
         kept, names = self._cache[kinds.SECRET], self._names
         people = [user.name for user in federation.spec.security.users]
-        tokens = {
-            user: found["token"]
+        own = {
+            user: found
             for user in ("owner", *people)
             if (found := identity.read(kept.get(names.user_secret(user), names.namespace)))
         }
         return identity.Secrets(
             identity.read(kept.get(names.authority_secret, self._settings.system)),
             identity.read(kept.get(names.gate_secret, names.namespace)),
-            tokens,
+            {user: found["token"] for user, found in own.items()},
+            {user: found["ca.crt"] for user, found in own.items()},
         )
 
     @property
@@ -270,14 +274,16 @@ class OcmTarget:
             for site, report in reports.items()
             if report.public_key and (site in sites or site in leaving)
         }
-        if keys == self._admitted:
+        now_s, apps = time.monotonic(), self._sending.sites()
+        if (keys, apps) == self._admitted and now_s < self._admit_again_s:
             return
         try:
-            told = await self.desk().put_sites(keys)
+            told = await self.desk().put_sites(keys, apps)
         except UmbelError as error:  # the hub may be starting: the next look tries again
             log.info("%s: %s", self._names.owner, error)
         else:
-            self._admitted, self._refused = keys, told.refused
+            self._admitted, self._refused = (keys, apps), told.refused
+            self._admit_again_s = now_s + ADMIT_AGAIN_S
 
     async def publish(self, status: FederationStatus) -> None:
         """Leave the status at the desk, for people who have no account on the hub."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from umbel.errors import UmbelError
 from umbel.kube import kinds
@@ -20,6 +21,7 @@ from umbel.targets.ocm.names import Names
 from umbel.targets.ocm.seeing import condition_of
 
 REVISION = "controller-revision-hash"
+STUCK_S = 120.0
 IN_PLACE = ("superlink", "gate", "desk")
 log = logging.getLogger("umbel.ocm")
 
@@ -44,8 +46,10 @@ class Upkeep:
         whole = self._cache[kinds.STATEFUL_SET].get(names.hub, names.namespace)
         if pod is None or whole is None or not _is_outdated(pod, whole):
             return
-        if condition_of(pod, "Ready").get("status") != "True":
-            await self._renew(pod, "it does not run anyway")
+        ready = condition_of(pod, "Ready")
+        if ready.get("status") != "True":
+            if _age_s(ready) > STUCK_S:  # a container that restarts is back long before
+                await self._renew(pod, "it does not come up as it is")
             return
         try:
             rounds = await self._desk().rounds()
@@ -76,6 +80,11 @@ class Upkeep:
         await self._kube.strategic(
             kinds.POD, pod["metadata"]["name"], self._names.namespace, change
         )
+
+
+def _age_s(condition: Object) -> float:
+    since = condition.get("lastTransitionTime")
+    return (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds() if since else 0.0
 
 
 def _is_outdated(pod: Object, whole: Object) -> bool:
