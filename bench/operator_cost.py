@@ -52,6 +52,7 @@ from umbel.targets.ocm.watching import OWN_KINDS
 NAMES = Names("fl", "lab")
 STOCK = Names("fl", "stock")
 PATIENCE_S = 900.0
+SETTLE_S = 15.0
 WATCHED = (kinds.FEDERATION, *OWN_KINDS, kinds.DECISION, kinds.WORK)
 WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE")
 Case = dict[str, Any]
@@ -63,6 +64,7 @@ class Found:
 
     size: int
     stock_works_s: float | None = None
+    stock_served: Counter[str] = field(default_factory=Counter)  # by the API server, for OCM alone
     works_s: float = 0.0
     admitted_s: float = 0.0
     ready_s: float = 0.0
@@ -101,13 +103,13 @@ async def until(what: str, holds: Callable[[], Any]) -> float:
     """Wait for something; gives how long it took."""
     began_s = time.monotonic()
     told_s = began_s
-    while not (seen := await holds()):
+    while (missing := await holds()) is not True:
         await asyncio.sleep(0.25)
         if time.monotonic() - began_s > PATIENCE_S:
             raise TimeoutError(what)
-        if time.monotonic() - told_s > 20:
+        if time.monotonic() - told_s > 10:
             told_s = time.monotonic()
-            tell(f"… {what}: {seen}")
+            tell(f"… {what}: {missing}")
     return time.monotonic() - began_s
 
 
@@ -210,8 +212,9 @@ def klusterlets(kubeconfig: Path, log: Path) -> Iterator[None]:
         process.wait(20)
 
 
-async def stock(kube: Kube, size: int) -> float:
+async def stock(kube: Kube, api: Api, found: Found) -> float:
     """Let OCM install the same objects by itself; gives how long until every work exists."""
+    size = found.size
     federation = document(size)
     group = federation.spec.groups[0]
     made = sites.template(sites.Version(federation, STOCK, group, "umbel", "-"))
@@ -229,14 +232,14 @@ async def stock(kube: Kube, size: int) -> float:
         }
     )
     await kube.apply(made)
-    began_s = time.monotonic()
+    before, began_s = served(api), time.monotonic()
     await kube.apply(_stock_addon(made["metadata"]["name"], placement, shared))
 
-    async def there() -> bool:
-        return await count(kube, kinds.WORK) >= size
-
-    await until("works by OCM alone", there)
+    await until("works by OCM alone", _works(kube, size))
     took_s = time.monotonic() - began_s
+    await asyncio.sleep(SETTLE_S)
+    found.stock_served = served(api) - before
+    tell(f"{size}: OCM alone took {took_s:.1f} s {dict(found.stock_served.most_common(6))}")
     await _remove_stock(kube, made["metadata"]["name"], placement["metadata"]["name"])
     return took_s
 
@@ -286,7 +289,7 @@ async def ours(kube: Kube, api: Api, folder: Path, found: Found, rest_s: float) 
             await until("Ready", _ready(kube))
             found.ready_s = time.monotonic() - began_s
             tell(f"{size}: Ready after {found.ready_s:.1f} s")
-            await asyncio.sleep(15)
+            await asyncio.sleep(SETTLE_S)
             found.written, found.looks = operator.numbers()
             found.served = served(api) - before
             found.cpu_s, found.memory_mib = operator.cpu_s(), operator.peak_mib()
@@ -322,8 +325,12 @@ async def _start(kube: Kube, hub: Hub) -> None:
 
 
 def _works(kube: Kube, size: int) -> Callable[[], Any]:
-    async def there() -> bool:
-        return await count(kube, kinds.WORK) >= size
+    async def there() -> bool | str:
+        works = await count(kube, kinds.WORK)
+        if works >= size:
+            return True
+        given = await count(kube, kinds.ADDON_CONFIG), await count(kube, kinds.INSTALLED)
+        return f"{given[0]} configs, {given[1]} installed, {works} works"
 
     return there
 
@@ -379,8 +386,7 @@ async def both(api: Api, folder: Path, found: Found, chosen: argparse.Namespace)
         await fleet.create(kube, found.size)
         tell(f"{found.size} clusters created in {time.monotonic() - began_s:.1f} s")
         if chosen.stock:
-            found.stock_works_s = await stock(kube, found.size)
-            tell(f"{found.size}: OCM alone took {found.stock_works_s:.1f} s")
+            found.stock_works_s = await stock(kube, api, found)
         await ours(kube, api, folder, found, chosen.rest)
 
 
@@ -398,6 +404,7 @@ def cases(found: Found) -> list[Case]:
         _case(
             f"{name}_all_writes_on_the_hub_a_cluster",
             found.served.total() / size,
+            stock_writes=round(found.stock_served.total() / size, 3),
             by_resource=dict(found.served.most_common(12)),
         ),
         _case(

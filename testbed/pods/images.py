@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from testbed.pods import archive, debian
@@ -67,14 +68,41 @@ def build(cache: Path, *, project: Path | None = PROJECT) -> tuple[Path, ...]:
     nodes = written(cache, "nodes", needed)
     if project is None:
         return (nodes,)
-    below = (python, wheels_layer(cache, project))
-    command, own = (f"/{HOME}/bin/umbel",), environment(f"/{HOME}/bin")
-    umbel = Image(UMBEL, (*below, project_layer(cache, project)), command, environment=own)
+    umbel = project_image(cache, project)
+    below = umbel.layers[:-1]
     return (
         nodes,
         written(cache, "below", [Image(WHEELS, below)], below[:1]),
         written(cache, "umbel", [umbel], below),
     )
+
+
+def project_image(cache: Path, project: Path = PROJECT) -> Image:
+    """Describe the image of the project: Python, its dependencies, and last the project itself."""
+    layers = (python_layer(cache), wheels_layer(cache, project), project_layer(cache, project))
+    own = environment(f"/{HOME}/bin")
+    return Image(UMBEL, layers, (f"/{HOME}/bin/umbel",), environment=own)
+
+
+def with_wheels(cache: Path, name: str, wheels: Sequence[Path]) -> Path:
+    """Make an image that has these wheels besides the project; give the file that holds it.
+
+    It is loaded where the project's image is: what is below the project is not in the file.
+    """
+    umbel = project_image(cache)
+
+    def fill(root: Path) -> None:
+        site = root / SITE
+        site.mkdir(parents=True)
+        run(uv(site, "--no-deps", "--no-index", *map(str, wheels)))
+        (root / HOME / "bin").mkdir()
+        settle(root)
+
+    about = [hashlib.sha256(path.read_bytes()).hexdigest() for path in wheels]
+    kind = name.rpartition("/")[2].replace(":", "-")
+    extra = made(cache / f"{kind}-{digest_of(about)}.tar", lambda path: in_folder(path, fill))
+    image = replace(umbel, name=name, layers=(*umbel.layers, extra))
+    return written(cache, f"{kind}.image", [image], umbel.layers[:-1])
 
 
 def written(

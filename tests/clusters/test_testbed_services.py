@@ -9,14 +9,11 @@ import pytest
 from testbed.api import Api, Object
 from testbed.bed import Bed
 from testbed.waiting import eventually
-from tests.clusters.stories import PORT, SERVES, container
+from tests.clusters.stories import PORT, RESOLVE, SERVES, container
 
 pytestmark = pytest.mark.timeout(600)
 KEEPS = "keeps"
 ONCE_MORE = "open('/data/seen', 'a').write('x')"
-RESOLVE = (
-    "import socket, sys; print(*sorted({a[4][0] for a in socket.getaddrinfo(sys.argv[1], 80)}))"
-)
 STATEFUL_SET = ("apps/v1", "StatefulSet", KEEPS, "default")
 CLAIM = ("v1", "PersistentVolumeClaim", f"data-{KEEPS}-0", "default")
 

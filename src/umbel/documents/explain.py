@@ -166,7 +166,11 @@ _FORMATS: dict[str, tuple[Kind, str, str]] = {
         "a host name or an IP address",
         "give the bare name or address, without https:// and without a path",
     ),
-    PATH_PATTERN: (BadFormat, "an absolute path", 'begin it with "/"'),
+    PATH_PATTERN: (
+        BadFormat,
+        "an absolute path",
+        'begin it with "/", without quotes or backslashes',
+    ),
     VERSION_PATTERN: (BadFormat, "a version", "write it as 1.41 or 1.41.0, in quotes"),
 }
 

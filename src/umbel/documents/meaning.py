@@ -75,6 +75,18 @@ class PlacementImpossible(DocumentInvalid):
     code = "U141"
 
 
+class DuplicateEnvironment(DocumentInvalid):
+    """Two environments have the same name."""
+
+    code = "U146"
+
+
+class UnknownGroup(DocumentInvalid):
+    """An environment names a group that is not declared."""
+
+    code = "U147"
+
+
 _LONGEST = 63
 _NUMBER = re.compile(r"[1-9][0-9]{0,3}")
 _USUAL: int = Group.model_fields["sites"].default
@@ -202,6 +214,27 @@ def _hub_is_hosted(root: Mapping, text: Text) -> Iterator[Problem]:
         yield text.problem(HubCannotJoin, fact, f"choose {hosts}", at=node.mark, path=path)
 
 
+def _environments(root: Mapping) -> Iterator[tuple[Path, Node]]:
+    for n, environment in enumerate(items_at(root, "spec", "runtime", "environments")):
+        yield ("spec", "runtime", "environments", n), environment
+
+
+def _environment_names(root: Mapping, text: Text) -> Iterator[Problem]:
+    paths = [(*path, "name") for path, _ in _environments(root)]
+    return _repeated(root, text, DuplicateEnvironment, "environment name", paths)
+
+
+def _environment_groups(root: Mapping, text: Text) -> Iterator[Problem]:
+    names = [name for _, group in _groups(root) if (name := text_at(group, "name"))]
+    for path, environment in _environments(root):
+        for n, node in enumerate(items_at(environment, "groups")):
+            if isinstance(node, Scalar) and isinstance(node.value, str) and node.value not in names:
+                fact = f"there is no group {quoted(node.raw)}"
+                hint = f"choose {either(names)}" if names else "declare it in spec.groups"
+                here = (*path, "groups", n)
+                yield text.problem(UnknownGroup, fact, hint, at=node.mark, path=here)
+
+
 def _placements(root: Mapping, text: Text) -> Iterator[Problem]:
     for path, group in _groups(root):
         node = child(group, "placement")
@@ -230,5 +263,7 @@ _CHECKS: Sequence[Callable[[Mapping, Text], Iterable[Problem]]] = (
     _reserved_names,
     _keys_fit_targets,
     _hub_is_hosted,
+    _environment_names,
+    _environment_groups,
     _placements,
 )

@@ -69,7 +69,7 @@ OTHER_MODULES = (
 class CannotAssign(WorldError):
     """Tasks cannot be given to the right executor with this Flower."""
 
-    code = "U257"
+    code = "U259"
 
     def __init__(self) -> None:
         moved = ", ".join(guard.moved(Way.ASSIGN)) or "a canary died"

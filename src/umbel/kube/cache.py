@@ -30,7 +30,7 @@ class Watched:
     """The objects of one kind."""
 
     kind: Kind
-    namespace: str | None = None
+    namespaces: tuple[str | None, ...] = (None,)  # None: all of them
     labels: str = ""
     trim: Trim = lean
     index: Callable[[Object], str] = lambda _: ""
@@ -88,7 +88,11 @@ class Cache:
         self._kube = kube
         self._watched = {one.kind: one for one in watched}
         self._tell = tell
-        self._filled = {kind: asyncio.Event() for kind in self._watched}
+        self._filled = {
+            (one.kind, namespace): asyncio.Event()
+            for one in self._watched.values()
+            for namespace in one.namespaces
+        }
 
     def __getitem__(self, kind: Kind) -> Watched:
         return self._watched[kind]
@@ -106,7 +110,8 @@ class Cache:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
             for one in self._watched.values():
-                group.create_task(self._keep(one))
+                for namespace in one.namespaces:
+                    group.create_task(self._keep(one, namespace))
 
     async def filled(self, timeout_s: float = 60.0) -> None:
         """Return when every kind was listed once, or could not be."""
@@ -114,25 +119,26 @@ class Cache:
             for event in self._filled.values():
                 await event.wait()
 
-    async def _keep(self, one: Watched) -> None:
+    async def _keep(self, one: Watched, namespace: str | None) -> None:
         while True:
             try:
-                version = await self._list(one)
+                version = await self._list(one, namespace)
                 while True:
-                    version = await self._follow(one, version)
+                    version = await self._follow(one, namespace, version)
             except WatchEnded:
                 continue
             except UmbelError as error:
                 if not one.fault:
                     log.warning("%s: %s", one.kind.name, error)
                 one.fault = str(error)
-                self._filled[one.kind].set()
+                self._filled[one.kind, namespace].set()
                 await asyncio.sleep(one.again_s)
 
-    async def _list(self, one: Watched) -> str:
-        found, version = await self._kube.list(one.kind, one.namespace, one.labels)
+    async def _list(self, one: Watched, namespace: str | None) -> str:
+        found, version = await self._kube.list(one.kind, namespace, one.labels)
         fresh = {key_of(content) for content in found}
-        for key in one.objects.keys() - fresh:
+        known = {key for key in one.objects if namespace in (None, key[0])}
+        for key in known - fresh:
             gone = one.objects[key]
             one.drop(key)
             self._tell(one.kind, gone)
@@ -142,11 +148,11 @@ class Cache:
             if one.put(content):
                 self._tell(one.kind, content)
         one.fault = ""
-        self._filled[one.kind].set()
+        self._filled[one.kind, namespace].set()
         return version
 
-    async def _follow(self, one: Watched, version: str) -> str:
-        watch = self._kube.watch(one.kind, version, one.namespace, one.labels)
+    async def _follow(self, one: Watched, namespace: str | None, version: str) -> str:
+        watch = self._kube.watch(one.kind, version, namespace, one.labels)
         async with contextlib.aclosing(watch) as events:  # type: ignore[type-var]
             async for what, content in events:
                 version = content["metadata"]["resourceVersion"]

@@ -18,8 +18,8 @@ API_VERSION = "umbel.dev/v1alpha1"
 OWNER = "owner"  # the user who declared the federation; always an admin, so never listed
 
 HOST_PATTERN = r"^[A-Za-z0-9:.\-\[\]_]+$"
-PATH_PATTERN = r"^/"
-VERSION_PATTERN = r"^\d+\.\d+(\.\d+)?$"
+PATH_PATTERN = r"^/[^\"\\\n]*$"
+VERSION_PATTERN = r"^[0-9]+\.[0-9]+(\.[0-9]+)?$"
 
 _HOST_LABEL = r"[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?"
 _HOST_NAME = re.compile(rf"({_HOST_LABEL}\.)*(?!\d+\Z){_HOST_LABEL}")

@@ -15,7 +15,7 @@ from umbel.operator.events import Events
 from umbel.operator.tenant import AGAIN_S, Tenant
 from umbel.targets.ocm.names import Names
 from umbel.targets.ocm.settings import OcmSettings
-from umbel.targets.ocm.watching import addon_of, federation_of, placement_of, watched
+from umbel.targets.ocm.watching import addon_of, federation_of, placement_of, watched, within
 
 SETTLE_S = 0.1  # changes come in flocks: one look sees them all
 RENEW_S = 300.0  # certificates are looked at by the clock
@@ -30,8 +30,9 @@ class Loop:
         self._kube = kube
         self._settings = settings
         self._events = Events(kube, instance)
-        own = Watched(kinds.FEDERATION)
-        self.cache = Cache(kube, [own, *watched()], self._changed)
+        here, system = settings.namespaces, settings.system
+        own = Watched(kinds.FEDERATION, within(kinds.FEDERATION, here, system))
+        self.cache = Cache(kube, [own, *watched(here, system)], self._changed)
         self.tenants: dict[str, Tenant] = {}  # by add-on name
         self._names: dict[str, Names] = {}
         self._due: dict[str, float] = {}
@@ -116,7 +117,7 @@ class Loop:
         except UmbelError as error:
             log.warning("%s: %s", names.owner, error)
             again_s = AGAIN_S
-        except Exception:  # noqa: BLE001  # a fault in one federation must not stop the others
+        except Exception:  # a fault in one federation must not stop the others
             log.exception("%s: unforeseen", names.owner)
             again_s = AGAIN_S
         self._wake(addon, again_s if again_s is not None else RENEW_S)

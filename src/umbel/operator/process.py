@@ -35,6 +35,7 @@ class Surroundings:
     dial: str
     bind: frozenset[str] = frozenset()
     spread_s: float = 120.0
+    namespaces: tuple[str, ...] = ()
     probes_port: int = PROBES_PORT
     metrics_port: int = METRICS_PORT
 
@@ -48,6 +49,7 @@ class Surroundings:
             identity=env.get("HOSTNAME") or socket.gethostname(),
             kubeconfig=Path(chosen) if chosen else None,
             dial=env.get("UMBEL_DIAL") or "service",
+            namespaces=tuple(n for n in env.get("UMBEL_WATCH_NAMESPACES", "").split(",") if n),
             spread_s=float(env.get("UMBEL_SPREAD_SECONDS") or 120),
             bind=frozenset(env.get("UMBEL_BIND_CLUSTER_SETS", "").split(",")) - {""},
             probes_port=int(env.get("UMBEL_PROBES_PORT") or PROBES_PORT),
@@ -63,6 +65,7 @@ async def serve(around: Surroundings) -> int:
         image=around.image,
         bind=around.bind,
         spread_s=around.spread_s,
+        namespaces=around.namespaces,
         dial="endpoint" if around.dial == "endpoint" else "service",
     )
     ended = asyncio.Event()

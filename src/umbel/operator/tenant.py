@@ -30,6 +30,7 @@ log = logging.getLogger("umbel.operator")
 KEEP = "umbel.dev/keep-data"  # annotation: "true" leaves volume, secrets and partition ids
 AGAIN_S = 10.0  # after an error that time may heal
 LOOK_S = 5.0  # while nodes are awaited: Flower tells nobody when one comes online
+READY_S = 15.0  # nor that a run has begun, or that a node fell silent; nothing is written for it
 
 
 class Tenant:
@@ -67,7 +68,7 @@ class Tenant:
             return AGAIN_S
         await self._tell(found, lambda *a: reporting.report(status, *a))
         await self.target.publish(status)
-        return None if status.phase == "Ready" else LOOK_S
+        return READY_S if status.phase == "Ready" else LOOK_S
 
     async def _claim(self, found: Object) -> None:
         """Have ourselves asked before the federation is deleted."""

@@ -97,13 +97,23 @@ def phase(conditions: Sequence[Condition], *, progressing: bool) -> str:
 
 
 def online_sites(world: World) -> dict[str, NodeSeen]:
-    """Match nodes to sites by the key's fingerprint, never by name alone."""
+    """Match nodes to sites by the key's fingerprint, never by name alone.
+
+    A SuperNode that starts anew is not online, whatever the SuperLink still believes of it.
+    """
     bound = world.fingerprints
     return {
         node.name: node
         for node in world.nodes or ()
-        if node.status == "online" and bound.get(node.name) == node.fingerprint
+        if node.status == "online"
+        and bound.get(node.name) == node.fingerprint
+        and not _is_starting(world, node.name)
     }
+
+
+def _is_starting(world: World, site: str) -> bool:
+    sighting = world.seen.get(f"{site}/{Kind.SUPERNODE}")
+    return isinstance(sighting, Present) and sighting.health is Health.STARTING
 
 
 def failing_sites(world: World) -> list[str]:
@@ -167,6 +177,8 @@ def _site_state(world: World, nodes: _Nodes, site: str) -> tuple[str, str]:
                 return "unknown", why
             case Present(health=Health.FAILING, message=message):
                 return "failing", message
+            case Present(health=Health.STARTING, message=message) if kind is Kind.SUPERNODE:
+                return "starting", message or "its SuperNode is not connected yet"
             case _:
                 pass
     if world.nodes is None:

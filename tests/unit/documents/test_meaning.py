@@ -45,6 +45,25 @@ CASES = [
         id="a group whose sites have no room for their number",
     ),
     pytest.param(
+        f"{GROUP}  runtime:\n    environments:\n      - {{name: v, app: x/y}}\n"
+        "      - {name: v, app: x/z}\n",
+        "U146",
+        (11, 16),
+        "spec.runtime.environments[1].name",
+        'the environment name "v" is taken, first in line 10',
+        "give one of them another environment name",
+        id="two environments of one name",
+    ),
+    pytest.param(
+        f"{GROUP}  runtime:\n    environments:\n      - {{name: v, app: x/y, groups: [a, b]}}\n",
+        "U147",
+        (10, 41),
+        "spec.runtime.environments[0].groups[1]",
+        'there is no group "b"',
+        'choose "a"',
+        id="an environment for a group that is not there",
+    ),
+    pytest.param(
         f"{GROUP}    - name: b\n    - name: a\n",
         "U134",
         (9, 13),

@@ -39,7 +39,7 @@ CASES = [
         (8, 7),
         "spec.groups[0].sitez",
         'unknown key "sitez"',
-        'did you mean "sites"? allowed here: name, on, sites, zones, cardinality, placement, data',
+        'did you mean "sites"? allowed here: name, on, sites, zones, cardinality, placement, data, kubernetes',
     ),
     Case(
         "snake case",

@@ -15,7 +15,7 @@ def error_of(text: str, source: str = "federation.yaml") -> DocumentInvalid:
 
 def test_a_problem_shows_its_line_and_points_into_it() -> None:
     error = error_of("metadata: {name: lab}\nspec:\n  groups:\n    - name: a\n      sitez: 3\n")
-    allowed = "name, on, sites, zones, cardinality, placement, data"
+    allowed = "name, on, sites, zones, cardinality, placement, data, kubernetes"
     assert error.render().splitlines() == [
         'federation.yaml:5:7: U122 spec.groups[0].sitez: unknown key "sitez"',
         "  5 |       sitez: 3",

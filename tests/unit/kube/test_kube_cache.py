@@ -167,3 +167,16 @@ async def test_a_server_that_falls_silent_is_a_fault_and_what_was_seen_stays(
         assert cache[kinds.LEASE].get("one", "lab") is not None
         api.silent = False
         await api.until(lambda: not cache.faults)
+
+
+async def test_only_the_named_namespaces_are_looked_at_and_each_forgets_its_own(
+    api: FakeApi, told: Told
+) -> None:
+    for namespace in ("lab", "ward", "other"):
+        api.put(kinds.LEASE, "one", namespace)
+    async with running(api, told, Watched(kinds.LEASE, ("lab", "ward"))) as cache:
+        assert sorted(cache[kinds.LEASE].objects) == [("lab", "one"), ("ward", "one")]
+        await api.until(lambda: api.watching(kinds.LEASE))
+        api.end_watches(gone=True)
+        api.drop(kinds.LEASE, "one", "lab")
+        await api.until(lambda: sorted(cache[kinds.LEASE].objects) == [("ward", "one")])

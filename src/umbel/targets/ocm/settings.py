@@ -14,6 +14,7 @@ class OcmSettings:
 
     system: str = "umbel-system"  # the namespace of CAs
     image: str = f"umbel:{__version__}"  # where a document names none
+    namespaces: tuple[str, ...] = ()  # federations are kept in these only; none: in all
     bind: frozenset[str] = frozenset()  # sets that may be bound to any namespace; "*": every set
     spread_s: float = 120.0  # how long mounted files take to reach every pod
     dial: Literal["service", "endpoint"] = "service"  # how the hub's gate is reached from here

@@ -331,7 +331,7 @@ def node_settings(unit: Unit) -> dict[str, Any]:
 class SettingsTooLong(RequestError):
     """A site's settings do not fit into the variables of its add-on."""
 
-    code = "U257"
+    code = "U374"
 
     def __init__(self, cluster: str, size: int) -> None:
         super().__init__(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from umbel.kube import kinds
 from umbel.kube.cache import Trim, Watched, lean
 from umbel.kube.kinds import Kind, Object
@@ -28,16 +30,39 @@ OWN_KINDS: tuple[Kind, ...] = (
 SELDOM_S = 60.0  # a kind that the hub need not serve is asked for so often
 
 
-def watched() -> list[Watched]:
+# These are in the clusters' own namespaces, or in none: they are watched everywhere.
+_EVERYWHERE = frozenset(
+    {kinds.ADDON, kinds.TEMPLATE, kinds.ADDON_CONFIG, kinds.INSTALLED, kinds.WORK}
+)
+
+
+def within(kind: Kind, namespaces: Sequence[str], system: str) -> tuple[str | None, ...]:
+    """Say where a kind is watched, if federations are kept in these namespaces only."""
+    if not namespaces or kind in _EVERYWHERE:
+        return (None,)
+    extra = (system,) if kind is kinds.SECRET else ()
+    return tuple(dict.fromkeys((*namespaces, *extra)))
+
+
+def watched(namespaces: Sequence[str] = (), system: str = "") -> list[Watched]:
     """List what a hub is asked for: our own objects, decisions, and the works of add-ons."""
+
+    def where(kind: Kind) -> tuple[str | None, ...]:
+        return within(kind, namespaces, system)
+
     own = [
-        Watched(kind, labels=FEDERATION, index=federation_of, trim=_trim(kind))
+        Watched(kind, where(kind), labels=FEDERATION, index=federation_of, trim=_trim(kind))
         for kind in OWN_KINDS
     ]
-    decisions = Watched(kinds.DECISION, labels=PLACEMENT, index=placement_of)
+    decisions = Watched(kinds.DECISION, where(kinds.DECISION), labels=PLACEMENT, index=placement_of)
     works = Watched(kinds.WORK, labels=ADDON_NAME, index=addon_of, trim=_work)
     sets = Watched(
-        kinds.WORK_SET, labels=FEDERATION, index=federation_of, trim=_work_set, again_s=SELDOM_S
+        kinds.WORK_SET,
+        where(kinds.WORK_SET),
+        labels=FEDERATION,
+        index=federation_of,
+        trim=_work_set,
+        again_s=SELDOM_S,
     )
     return [*own, decisions, works, sets]
 

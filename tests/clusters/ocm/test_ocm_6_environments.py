@@ -1,0 +1,274 @@
+"""Apps' environments: two apps at the same time, each on its own sites and with its own packages."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from testbed.api import Api, Object
+from testbed.bed import Bed
+from testbed.pods import images
+from testbed.pods.node import load_images
+from testbed.programs import cache
+from testbed.waiting import eventually
+from tests.clusters.ocm.conftest import Declare, Meet
+from tests.clusters.ocm.stories import (
+    CLUSTER,
+    KNOWN,
+    Federation,
+    Person,
+    condition,
+    label,
+    labelled,
+    spec,
+)
+from tests.clusters.stories import container, once
+from tests.integration.exec.wheels import make_wheel
+
+PACKAGES = {"vision": "tiny_vision", "text": "tiny_text"}
+BOTH = "localhost/umbel-both:dev"
+SETS = ("work.open-cluster-management.io/v1alpha1", "ManifestWorkReplicaSet")
+LOOK = """
+    from importlib.util import find_spec
+    seen = {name: int(find_spec(name) is not None) for name in ("tiny_vision", "tiny_text")}
+"""
+
+
+def image_of(name: str) -> str:
+    return f"localhost/umbel-{name}:dev"
+
+
+@pytest.fixture(scope="module")
+def built(pods: Bed, tmp_path_factory: pytest.TempPathFactory) -> Bed:
+    """The nodes have an image for each app, with its package, and one with both for the hub."""
+    folder, place = tmp_path_factory.mktemp("wheels"), cache() / "images"
+    wheels = {name: make_wheel(folder, PACKAGES[name], "1.0") for name in PACKAGES}
+    made = [images.with_wheels(place, image_of(name), [wheels[name]]) for name in PACKAGES]
+    load_images(pods.layout.state, [*made, images.with_wheels(place, BOTH, list(wheels.values()))])
+    return pods
+
+
+@pytest.fixture(scope="module")
+def apps(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Two apps that need a package each, and tell which packages they can see."""
+    return {name: make_app(tmp_path_factory.mktemp("apps") / name, name) for name in PACKAGES}
+
+
+def make_app(folder: Path, name: str) -> Path:
+    shutil.copytree(KNOWN, folder)
+    project = folder / "pyproject.toml"
+    text = project.read_text().replace('name = "known"', f'name = "{name}"')
+    project.write_text(text.replace('"numpy>=1.26"]', f'"numpy>=1.26", "{PACKAGES[name]}==1.0"]'))
+    client, server = folder / "known/client_app.py", folder / "known/server_app.py"
+    begin = '    partition = int(context.node_config["partition-id"])\n'
+    text = client.read_text().replace(begin, LOOK.lstrip("\n") + begin)
+    client.write_text(text.replace('"files": files}', '"files": files, **seen}'))
+    told = '    sites = sorted(int(metric["partition"]) for metric in metrics)\n'
+    seen = '    print(f"seen: {json.dumps([dict(metric) for metric in metrics])}", flush=True)\n'
+    server.write_text(server.read_text().replace(told, told + seen))
+    return folder
+
+
+def environment(name: str, **more: Any) -> Object:
+    image = {"name": image_of(name), "pullPolicy": "Never"}
+    return {"name": name, "app": f"umbel/{name}", "image": image, **more}
+
+
+def wanted(*environments: Object) -> Object:
+    """Give the spec of a federation over both clusters, with these environments."""
+    image = {"name": BOTH, "pullPolicy": "Never"}
+    group = {
+        "name": "all",
+        "on": "ocm",
+        "kubernetes": {"rollout": {"maxConcurrent": 1}, "drainSeconds": 20},
+    }
+    return spec(group, runtime={"image": image, "environments": list(environments)})
+
+
+@pytest.fixture(scope="module")
+def clinics(built: Bed, declare: Declare) -> Federation:  # noqa: ARG001  # images first
+    """A federation where `vision` is for sites with a GPU, and `text` for the others."""
+    vision = environment("vision", predicates=labelled("gpu", "true")["predicates"])
+    text = environment("text", predicates=labelled("gpu", "false")["predicates"])
+    return declare("ocm-environments", "clinics", wanted(vision, text))
+
+
+@pytest.fixture(scope="module")
+def ready(clinics: Federation) -> Federation:
+    clinics.until_ready("berlin", "boston")
+    clinics.wait(lambda seen: condition(seen, "EnvironmentsSent").get("status") == "True")
+    return clinics
+
+
+@pytest.fixture(scope="module")
+def owner(ready: Federation, meet: Meet) -> Person:
+    return meet(ready)
+
+
+def executors(spoke: Api, names: Any) -> set[str]:
+    """Name the environments whose executors a cluster has."""
+    found = spoke.list("apps/v1", "Deployment", names.addon)
+    named = (one["metadata"]["labels"].get("umbel.dev/environment") for one in found)
+    return {name for name in named if name}
+
+
+def pod_of(spoke: Api, names: Any, selector: str) -> str:
+    """Name a pod that stays."""
+    (pod,) = [
+        pod
+        for pod in spoke.list("v1", "Pod", names.addon, selector)
+        if "deletionTimestamp" not in pod["metadata"]
+    ]
+    return str(pod["metadata"]["name"])
+
+
+def seen_by(said: str) -> list[Object]:
+    """Give what the sites told of the packages they see."""
+    lines = [line.partition("seen: ")[2] for line in said.splitlines() if "seen: " in line]
+    return [site for line in lines for site in json.loads(line)]
+
+
+def test_environments_go_to_the_clusters_that_match(
+    ready: Federation, spokes: Mapping[str, Api]
+) -> None:
+    assert executors(spokes["berlin"], ready.names) == {"vision"}
+    assert executors(spokes["boston"], ready.names) == {"text"}
+    said = condition(ready.seen(), "EnvironmentsSent")
+    assert said["message"] == "vision: on 1 of 1 clusters; text: on 1 of 1 clusters"
+
+
+def test_two_apps_at_once_on_their_own_sites_see_nothing_of_each_other(
+    owner: Person, apps: Mapping[str, Path]
+) -> None:
+    runs = {name: owner.starts(app, sites=1, seconds=0.5) for name, app in apps.items()}
+    ended = {name: owner.ends(run) for name, run in runs.items()}
+    assert {one.status for one in ended.values()} == {"completed"}
+    where = {name: {site for sites in one.rounds for site in sites} for name, one in ended.items()}
+    assert all(len(sites) == 1 for sites in where.values())
+    assert where["vision"] != where["text"]
+    for name, other in (("vision", "text"), ("text", "vision")):
+        packages = seen_by(ended[name].said)
+        assert len(packages) == 3
+        assert {site[PACKAGES[name]] for site in packages} == {1}
+        assert {site[PACKAGES[other]] for site in packages} == {0}
+
+
+def test_an_app_without_an_environment_runs_everywhere(owner: Person) -> None:
+    ended = owner.runs(KNOWN, sites=2)
+    assert ended.status == "completed"
+    assert ended.rounds == [[0, 1]] * 3
+
+
+PROBE = """
+import socket, sys
+socket.getaddrinfo(sys.argv[1], 9094)  # its name is known to everybody
+try:
+    socket.create_connection((sys.argv[1], 9094), timeout=5).close()
+except OSError:
+    sys.exit(0)
+sys.exit("it let a stranger in")
+"""
+
+
+def test_only_executors_of_environments_reach_the_supernode(
+    ready: Federation, spokes: Mapping[str, Api]
+) -> None:
+    spoke, where = spokes["berlin"], f"umbel-node.{ready.names.addon}.svc"
+    probing = container(PROBE, args=["-c", PROBE, where])
+    spoke.apply(once("stranger", probing))
+    try:
+        key = ("v1", "Pod", "stranger", "default")
+        ended = spoke.wait(key, lambda seen: seen["status"]["phase"] in ("Succeeded", "Failed"))
+        assert ended["status"]["phase"] == "Succeeded"
+    finally:
+        spoke.delete("v1", "Pod", "stranger", "default")
+
+
+def test_an_executor_has_its_own_secret_and_no_account(
+    ready: Federation, spokes: Mapping[str, Api]
+) -> None:
+    spoke, names = spokes["berlin"], ready.names
+    secret = spoke.get("v1", "Secret", "umbel-runtime", names.addon)
+    assert secret is not None
+    assert {"vision.secret", "text.secret", "ca.crt"} <= set(secret["data"])
+    name = pod_of(spoke, names, "umbel.dev/environment=vision")
+    pod = spoke.get("v1", "Pod", name, names.addon)
+    assert pod is not None
+    sources = [volume for volume in pod["spec"]["volumes"] if "secret" in volume]
+    items = [item["key"] for volume in sources for item in volume["secret"]["items"]]
+    assert sorted(items) == ["ca.crt", "vision.secret"]
+    assert not any("projected" in volume for volume in pod["spec"]["volumes"])
+
+
+def test_a_cluster_that_begins_to_match_gets_the_environment_and_one_that_stops_loses_it(
+    ready: Federation, hub: Api, spokes: Mapping[str, Api]
+) -> None:
+    boston = spokes["boston"]
+    before = site_uid(boston, ready)
+    try:
+        label(hub, "boston", gpu="true")
+        has(boston, ready, {"vision"})
+        ready.wait(lambda seen: "vision: on 2 of 2" in said(seen))
+    finally:
+        label(hub, "boston", gpu="false")
+    has(boston, ready, {"text"})
+    assert site_uid(boston, ready) == before  # the SuperNode never noticed
+    ready.wait(lambda seen: condition(seen, "EnvironmentsSent").get("status") == "True")
+
+
+def said(seen: Object) -> str:
+    return str(condition(seen, "EnvironmentsSent").get("message", ""))
+
+
+def has(spoke: Api, federation: Federation, names: set[str]) -> None:
+    wait_for(f"exactly {names}", lambda: executors(spoke, federation.names) == names)
+
+
+def wait_for(what: str, holds: Callable[[], bool]) -> None:
+    eventually(what, holds, 90)
+
+
+def site_uid(spoke: Api, federation: Federation) -> str:
+    found = spoke.get("apps/v1", "Deployment", "umbel-node", federation.names.addon)
+    assert found is not None
+    return str(found["metadata"]["uid"])
+
+
+def test_an_environment_that_is_taken_out_is_gone_everywhere(
+    ready: Federation, hub: Api, spokes: Mapping[str, Api]
+) -> None:
+    vision = environment("vision", predicates=labelled("gpu", "true")["predicates"])
+    runtime = {"image": {"name": BOTH, "pullPolicy": "Never"}, "environments": [vision]}
+    ready.change(runtime=runtime)
+    has(spokes["boston"], ready, set())
+    left = [one["metadata"]["labels"]["umbel.dev/environment"] for one in sets(hub, ready)]
+    assert left == ["vision"]
+    placements = hub.list(
+        f"{CLUSTER}/v1beta1", "Placement", ready.namespace, "umbel.dev/environment"
+    )
+    assert len(list(placements)) == 1
+    ready.until_ready("berlin", "boston")
+
+
+def sets(hub: Api, federation: Federation) -> list[Object]:
+    return list(hub.list(*SETS, federation.namespace))
+
+
+@pytest.mark.usefixtures("built")
+def test_a_federation_that_goes_takes_its_environments_with_it(
+    declare: Declare, hub: Api, spokes: Mapping[str, Api]
+) -> None:
+    gone = declare("ocm-environments-2", "short", wanted(environment("vision")))
+    wait_for("the executor", lambda: executors(spokes["berlin"], gone.names) == {"vision"})
+    gone.delete()
+    gone.until_gone()
+    assert sets(hub, gone) == []
+    for spoke in spokes.values():
+        wait_for(
+            "no namespace",
+            lambda one=spoke: one.get("v1", "Namespace", gone.names.addon) is None,  # type: ignore[misc]
+        )
