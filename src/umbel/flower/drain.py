@@ -1,9 +1,16 @@
-"""Lets a SuperNode that is told to end finish its message first."""
+"""Lets a SuperNode that is told to end finish its message first, and leave without a word.
+
+A SuperNode that signs off has its pending messages fail at once. One that only goes away for a
+moment should not: its successor signs off and on again in one breath, and takes them up.
+"""
 
 from __future__ import annotations
 
 import functools
+import logging
+import os
 import signal
+import sys
 from importlib import import_module
 from types import FrameType
 from typing import Any
@@ -14,24 +21,26 @@ class _Drain:
 
     def __init__(self) -> None:
         self.busy = False
-        self.asked: tuple[int, Any] | None = None  # the signal that came meanwhile
+        self.asked = False
 
-    def handler(self, stock: Any) -> Any:
-        """Give a handler that ends an idle SuperNode as Flower does, and a busy one later."""
-
-        def handle(number: int, frame: FrameType | None) -> None:
-            if not self.busy:
-                stock(number, frame)
-            self.asked = (number, stock)
-
-        return handle
+    def ask(self, _number: int, _frame: FrameType | None) -> None:
+        """Go at once, or as soon as the message is done."""
+        self.asked = True
+        if not self.busy:
+            _leave()
 
     def rest(self) -> None:
         """Nothing is in work; go now if that was asked for."""
         self.busy = False
-        if self.asked is not None:
-            number, stock = self.asked
-            stock(number, None)
+        if self.asked:
+            _leave()
+
+
+def _leave() -> None:
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def install() -> None:
@@ -65,7 +74,7 @@ def install() -> None:
     @functools.wraps(register)
     def registered(*args: Any, **kwargs: Any) -> Any:
         result = register(*args, **kwargs)
-        signal.signal(signal.SIGTERM, drain.handler(signal.getsignal(signal.SIGTERM)))
+        signal.signal(signal.SIGTERM, drain.ask)
         return result
 
     loop._pull_and_store_message = pulled  # noqa: SLF001

@@ -20,7 +20,7 @@ def report(
     return {
         "phase": status.phase,
         "observedGeneration": generation,
-        "endpoint": {k: v for k, v in status.endpoint.items() if k in ("fleet", "control")},
+        "endpoint": {k: v for k in ("fleet", "control") if (v := status.endpoint.get(k))},
         "sitesOnline": online,
         "sitesWanted": len(used),
         "sitesText": f"{online}/{len(used)}",

@@ -170,22 +170,29 @@ def _site_status(
 
 def _site_state(world: World, nodes: _Nodes, site: str) -> tuple[str, str]:
     for kind in (Kind.SUPERNODE, Kind.CLIENT_EXEC):
-        match world.seen.get(f"{site}/{kind}"):
-            case None:
-                return "starting", f"{kind} is not there yet"
-            case Unknown(why):
-                return "unknown", why
-            case Present(health=Health.FAILING, message=message):
-                return "failing", message
-            case Present(health=Health.STARTING, message=message) if kind is Kind.SUPERNODE:
-                return "starting", message or "its SuperNode is not connected yet"
-            case _:
-                pass
+        state = _unit_state(world.seen.get(f"{site}/{kind}"), kind)
+        if state is not None:
+            return state
     if world.nodes is None:
         return "unknown", world.nodes_why
     if site in nodes.online:
         return "online", ""
     return "offline", "its SuperNode has not reported to the SuperLink"
+
+
+def _unit_state(sighting: Sighting | None, kind: Kind) -> tuple[str, str] | None:
+    """Say what keeps a site from being online; nothing if it is not this unit."""
+    match sighting:
+        case None:
+            return "starting", f"{kind} is not there yet"
+        case Unknown(why):
+            return "unknown", why
+        case Present(health=Health.FAILING, message=message):
+            return "failing", message
+        case Present(health=Health.STARTING, message=message) if kind is Kind.SUPERNODE:
+            return "starting", message or "its SuperNode is not connected yet"
+        case _:
+            return None
 
 
 def _no(kind: str, reason: str, message: str, hint: str = "") -> Condition:

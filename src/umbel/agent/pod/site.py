@@ -36,6 +36,7 @@ LOOK_S = 1.0
 NOT_YET_S = 1.0  # between tries while the hub does not know the key yet
 NOT_YET_TRIES = 120
 REPORT_AGAIN_S = 5.0
+SIGN_OFF_S = 10  # a hub that does not answer does not keep a site from starting
 
 
 class SiteAgent:
@@ -61,7 +62,6 @@ class SiteAgent:
         """Serve until told to stop; then let the SuperNode finish its message."""
         self._prepare()
         list(launch.preload(launch.OTHER_MODULES))
-        self._sign_off()
         self._stamp = self._files()
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -149,6 +149,7 @@ class SiteAgent:
             self._start_s = self._started_s + REPORT_AGAIN_S
             self._report |= {"state": "failing", "message": str(error)}
             return
+        self._sign_off()  # right before: what is addressed to the site meanwhile is not lost
         self._pid = os.fork()
         if self._pid == 0:
             self._become(config)
@@ -208,13 +209,15 @@ class SiteAgent:
             return False
 
     def _sign_off(self) -> None:
-        """Sign off a SuperNode that ended without doing so: it would be refused for a minute."""
+        """Sign off the SuperNode before: while it counts as online, another one is refused."""
         note = self._node_note
         if not note.exists():
             return
         pid = os.fork()
         if pid == 0:
             try:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.alarm(SIGN_OFF_S)
                 key = self._places.own(names.KEYS) / node_keys.PRIVATE
                 fleet = str(self._read_config()["fleet"])
                 with contextlib.suppress(UmbelError):

@@ -11,6 +11,8 @@ from umbel.targets.ocm.writing import Writer
 _SITES: tuple[Kind, ...] = (kinds.ADDON_CONFIG, kinds.ADDON, kinds.TEMPLATE, kinds.PLACEMENT)
 _HUB: tuple[Kind, ...] = (
     kinds.STATEFUL_SET,
+    kinds.INGRESS,
+    kinds.TLS_ROUTE,
     kinds.SERVICE,
     kinds.NETWORK_POLICY,
     kinds.SERVICE_ACCOUNT,

@@ -23,8 +23,9 @@ from umbel.model.kubernetes import ClusterValues
 from umbel.model.site import Verdict
 from umbel.model.status import CertificateStatus, Condition, FederationStatus
 from umbel.model.unit import HUB, Kind, Sighting, Unit, Unknown
+from umbel.planning.render import users
 from umbel.ports import Allotment, Store
-from umbel.targets.ocm import choosing, endpoints, hub, identity, seeing, sites
+from umbel.targets.ocm import choosing, endpoints, hub, identity, leftovers, seeing, sites
 from umbel.targets.ocm.desk import DeskClient
 from umbel.targets.ocm.dismantling import dismantle
 from umbel.targets.ocm.names import Names
@@ -76,13 +77,17 @@ class OcmTarget:
     async def prepare(self, federation: Federation) -> None:
         """Have what decisions and units need: placements, identity, versions of what sites run."""
         await self._obstacles.look(federation)
-        for group in federation.spec.groups:
+        placements = [choosing.placement(self._names, g) for g in federation.spec.groups]
+        for group, placement in zip(federation.spec.groups, placements, strict=True):
             await self._bind(group)
-            await self._writer.have(choosing.placement(self._names, group))
+            await self._writer.have(placement)
         await self._settle_identity(federation)
-        for content in hub.objects(self._hub(federation)):
+        parts = hub.objects(self._hub(federation))
+        for content in parts:
             if content["kind"] not in _HUB_LAST:
                 await self._writer.have(content)
+        await leftovers.clear(self._writer, self._cache, self._names, [*placements, *parts])
+        await leftovers.forget(self._writer, self._cache, self._names, users(federation))
         await self._releases.publish([self._version(federation, g) for g in federation.spec.groups])
         await self._sending.settle(federation, self._settings.image)
 
@@ -178,7 +183,7 @@ class OcmTarget:
         known = json.loads((kept or {}).get("data", {}).get("partitions", "{}"))
         partitions = assign(sites, known)
         found = self._endpoints(federation)
-        addresses = {} if found.missing else {"fleet": found.fleet, "control": found.control}
+        addresses = {"fleet": found.fleet, "control": found.control}  # empty while not known
         ports = {
             "fleet": places.FLEET_PORT,
             "control": places.CONTROL_PORT,

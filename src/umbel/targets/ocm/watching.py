@@ -18,6 +18,7 @@ OWN_KINDS: tuple[Kind, ...] = (
     kinds.SERVICE,
     kinds.SERVICE_ACCOUNT,
     kinds.NETWORK_POLICY,
+    kinds.INGRESS,
     kinds.STATEFUL_SET,
     kinds.POD,
     kinds.CLAIM,
@@ -64,7 +65,14 @@ def watched(namespaces: Sequence[str] = (), system: str = "") -> list[Watched]:
         trim=_work_set,
         again_s=SELDOM_S,
     )
-    return [*own, decisions, works, sets]
+    routes = Watched(
+        kinds.TLS_ROUTE,
+        where(kinds.TLS_ROUTE),
+        labels=FEDERATION,
+        index=federation_of,
+        again_s=SELDOM_S,
+    )
+    return [*own, decisions, works, sets, routes]
 
 
 def federation_of(content: Object) -> str:
