@@ -50,6 +50,7 @@ class Keeper:
             await self._target.ensure(others)
         if hub_answers(await self._target.observe(name)):
             await self._target.admit(name, sites)
+        await self._target.tend(name)
         return await self._engine.status(name)
 
     async def up(

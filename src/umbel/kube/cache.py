@@ -49,7 +49,7 @@ class Watched:
         return [found[key] for key in sorted(found)]
 
     def put(self, content: Object) -> bool:
-        """Take the object in, unless a newer one is there; says whether something changed."""
+        """Take the object in, unless a newer one is there; says whether what is kept changed."""
         key = key_of(content)
         kept = self.trim(content)
         if kept is None:
@@ -60,7 +60,7 @@ class Watched:
         self.drop(key)
         self.objects[key] = kept
         self._by.setdefault(self.index(kept), {})[key] = kept
-        return True
+        return before is None or _unversioned(before) != _unversioned(kept)
 
     def drop(self, key: Key) -> bool:
         """Forget the object; says whether it was there."""
@@ -79,6 +79,10 @@ def key_of(content: Object) -> Key:
 
 def _version(content: Object) -> int:
     return int(content["metadata"].get("resourceVersion") or 0)
+
+
+def _unversioned(content: Object) -> Object:
+    return {**content, "metadata": {**content["metadata"], "resourceVersion": ""}}
 
 
 class Cache:

@@ -96,7 +96,7 @@ class Hand:
                     if status.get("observedGeneration") != generation:
                         continue
                     first = (status.get("conditions") or [{}])[0]
-                    if status.get("phase") == "Ready":
+                    if status.get("phase") == "Ready" and not _goes_on(status):
                         return await self._reached(status, kept=True)
                     if first.get("message", "") != told:
                         told = first.get("message", "")
@@ -192,6 +192,11 @@ class Hand:
         data = {k: base64.b64decode(v).decode() for k, v in secret["data"].items()}
         address = str(status["endpoint"]["control"])
         return Reached(status, address, data["ca.crt"], data["token"].strip(), kept)
+
+
+def _goes_on(status: Mapping[str, Any]) -> bool:
+    """Whether a change is still on its way to some sites."""
+    return any(c["reason"] == "RollingOut" for c in status.get("conditions") or ())
 
 
 @contextlib.asynccontextmanager

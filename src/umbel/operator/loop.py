@@ -18,6 +18,8 @@ from umbel.targets.ocm.settings import OcmSettings
 from umbel.targets.ocm.watching import addon_of, federation_of, placement_of, watched, within
 
 SETTLE_S = 0.1  # changes come in flocks: one look sees them all
+REST = 4.0  # after a look, so many times what it cost: large federations are looked at less often
+LONGEST_REST_S = 5.0
 RENEW_S = 300.0  # certificates are looked at by the clock
 WORKERS = 4
 log = logging.getLogger("umbel.operator")
@@ -36,6 +38,8 @@ class Loop:
         self.tenants: dict[str, Tenant] = {}  # by add-on name
         self._names: dict[str, Names] = {}
         self._due: dict[str, float] = {}
+        self._rested: dict[str, float] = {}  # when changes may lead to a look again
+        self._declared: dict[str, Object] = {}  # what the last look was told
         self._busy: set[str] = set()
         self._woken = asyncio.Event()
         self.looks = 0
@@ -45,15 +49,29 @@ class Loop:
             meta = content["metadata"]
             names = Names(meta["namespace"], meta["name"])
             self._names[names.addon] = names
-            self._wake(names.addon)
+            if self._is_news(names, meta):
+                self._wake(names.addon)
         elif kind is kinds.DECISION:
             placement = placement_of(content)
             namespace, _, name = placement.partition("/")
             found = self.cache[kinds.PLACEMENT].get(name, namespace)
             if found is not None:
-                self._wake(federation_of(found))
+                self._stir(federation_of(found))
         else:
-            self._wake(addon_of(content) if kind is kinds.WORK else federation_of(content))
+            self._stir(addon_of(content) if kind is kinds.WORK else federation_of(content))
+
+    def _is_news(self, names: Names, meta: Object) -> bool:
+        """Whether more changed than the status, which is our own word."""
+        there = self.cache[kinds.FEDERATION].get(names.name, names.namespace) is not None
+        said = {key: value for key, value in meta.items() if key != "resourceVersion"}
+        same = there and self._declared.get(names.addon) == said
+        self._declared[names.addon] = said if there else {}
+        return not same
+
+    def _stir(self, addon: str) -> None:
+        """Look soon, but not before the last look has been rested from."""
+        rest_s = self._rested.get(addon, 0.0) - time.monotonic()
+        self._wake(addon, max(SETTLE_S, rest_s))
 
     def _wake(self, addon: str, in_s: float = SETTLE_S) -> None:
         due = time.monotonic() + in_s
@@ -104,14 +122,15 @@ class Loop:
     async def _look(self, addon: str) -> None:
         names = self._names[addon]
         if self.cache[kinds.FEDERATION].get(names.name, names.namespace) is None:
-            self.tenants.pop(addon, None)
-            self._names.pop(addon, None)
+            for known in (self.tenants, self._names, self._rested, self._declared):
+                known.pop(addon, None)
             return
         tenant = self.tenants.get(addon)
         if tenant is None:
             tenant = Tenant(self._kube, self.cache, names, self._settings, self._events)
             self.tenants[addon] = tenant
         self.looks += 1
+        before_s = time.thread_time()
         try:
             again_s = await tenant.look()
         except UmbelError as error:
@@ -120,4 +139,8 @@ class Loop:
         except Exception:  # a fault in one federation must not stop the others
             log.exception("%s: unforeseen", names.owner)
             again_s = AGAIN_S
-        self._wake(addon, again_s if again_s is not None else RENEW_S)
+        rest_s = min(LONGEST_REST_S, REST * (time.thread_time() - before_s))
+        self._rested[addon] = time.monotonic() + rest_s
+        if addon in self._due:  # something changed meanwhile
+            self._due[addon] = max(self._due[addon], self._rested[addon])
+        self._wake(addon, max(rest_s, RENEW_S if again_s is None else again_s))

@@ -35,6 +35,12 @@ def report(
     }
 
 
+def gist(status: Mapping[str, Any]) -> tuple[object, ...]:
+    """Give what must be told at once; everything else may wait a moment."""
+    said = [(c["type"], c["status"], c["reason"]) for c in status.get("conditions") or ()]
+    return status.get("phase"), status.get("observedGeneration"), said
+
+
 def trouble(error: Condition, generation: int, before: Mapping[str, Any], now: str) -> Object:
     """Write a status that says only what is in the way; what was seen before stays."""
     kept = {key: before[key] for key in _KEPT if key in before}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -30,6 +31,8 @@ log = logging.getLogger("umbel.operator")
 KEEP = "umbel.dev/keep-data"  # annotation: "true" leaves volume, secrets and partition ids
 AGAIN_S = 10.0  # after an error that time may heal
 LOOK_S = 5.0  # while nodes are awaited: Flower tells nobody when one comes online
+TELL_S = 1.0  # a status that says more of the same is written so often at most,
+TELL_SITE_S = 0.004  # and so much less often for each site in it
 READY_S = 15.0  # nor that a run has begun, or that a node fell silent; nothing is written for it
 
 
@@ -48,6 +51,8 @@ class Tenant:
         engine = Engine(store, self.target, OcmFlower(self.target.desk))
         self._keeper = Keeper(engine, self.target, store)
         self._told: Object = {}
+        self._told_s = 0.0
+        self._read: tuple[Object, Federation] | None = None
 
     async def look(self) -> float | None:
         """Bring the federation closer to its document; gives when to look again by the clock."""
@@ -59,16 +64,23 @@ class Tenant:
         if FINALIZER not in (found["metadata"].get("finalizers") or ()):
             await self._claim(found)
         try:
-            federation = read(found)
+            federation = self._document(found)
             status = await self._keeper.step(federation)
         except UmbelError as error:
             wrong = _judged(error)
             self._events.warn(found, wrong.reason, wrong.message)
             await self._tell(found, lambda *a: reporting.trouble(wrong, *a))
             return AGAIN_S
-        await self._tell(found, lambda *a: reporting.report(status, *a))
+        wait_s = await self._tell(found, lambda *a: reporting.report(status, *a))
         await self.target.publish(status)
-        return READY_S if status.phase == "Ready" else LOOK_S
+        return wait_s or (READY_S if status.phase == "Ready" else LOOK_S)
+
+    def _document(self, found: Object) -> Federation:
+        """Read the document, once for each that is declared."""
+        said = document(found)
+        if self._read is None or self._read[0] != said:
+            self._read = (said, read(found))
+        return self._read[1]
 
     async def _claim(self, found: Object) -> None:
         """Have ourselves asked before the federation is deleted."""
@@ -93,18 +105,23 @@ class Tenant:
         await self._kube.merge(kinds.FEDERATION, self._names.name, self._names.namespace, change)
         return None
 
-    async def _tell(self, found: Object, write: Callable[..., Object]) -> None:
-        """Write the status if it says something new."""
+    async def _tell(self, found: Object, write: Callable[..., Object]) -> float:
+        """Write the status if it says something new; gives how long it must wait, if it must."""
         before = self._told or found.get("status") or {}
         generation = int(found["metadata"].get("generation", 0))
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         status = write(generation, before, now)
         if status == before:
-            return
+            return 0.0
+        wait_s = TELL_S + TELL_SITE_S * len(status.get("sites") or ())
+        wait_s += self._told_s - time.monotonic()
+        if wait_s > 0 and reporting.gist(status) == reporting.gist(before):
+            return wait_s
         self._note(found, before, status)
         wrapped = reporting.wrapped(self._names.name, self._names.namespace, status)
         await self._kube.apply(wrapped, status=True)
-        self._told = status
+        self._told, self._told_s = status, time.monotonic()
+        return 0.0
 
     def _note(self, found: Object, before: Object, status: Object) -> None:
         """Leave an event when the federation becomes ready, and when it stops being so."""

@@ -20,6 +20,9 @@ from umbel.model.site import Site, TaintSeen
 from umbel.model.unit import HUB, Kind, Unit
 from umbel.ports import Allotment
 
+# Made once: a thousand sites have nothing of their own.
+_USUAL, _PLAIN, _UNSAID = SitesOnKubernetes(), ClusterValues(), Resources()
+
 
 def declared_sites(group: Group) -> tuple[DeclaredSite, ...]:
     """Name the sites of a local group: those declared, or GROUP-1, GROUP-2 and so on."""
@@ -127,8 +130,8 @@ def _pod(federation: Federation, group: Group, site: str) -> dict[str, Any]:
     """Give what a site on Kubernetes has besides: its pod, and the path of its data there."""
     if group.on is not Target.OCM:
         return {}
-    settings = group.kubernetes or SitesOnKubernetes()
-    own = settings.clusters.get(site, ClusterValues())
+    settings = group.kubernetes or _USUAL
+    own = settings.clusters.get(site, _PLAIN)
     folder = own.host_path or group.data.host_path
     data = {"data-path": POD_DATA} if folder else {}
     shared = settings.model_dump(mode="json", exclude={"clusters", "rollout"})
@@ -159,4 +162,4 @@ def _exec(
 
 def _allocatable(group: Group, site: str) -> Resources:
     found = (declared.allocatable for declared in declared_sites(group) if declared.name == site)
-    return next(found, Resources())
+    return next(found, _UNSAID)

@@ -51,6 +51,9 @@ class FakeTarget:
         running = set() if self.blind else {unit.site for unit in units} - {HUB}
         return choose_sites(federation, sites, running, time.time())
 
+    async def tend(self, federation: str) -> None:
+        """Do what waits for the right moment: here, nothing does."""
+
     async def hindrances(self, federation: str) -> Sequence[Condition]:
         """Give what the test put in the way."""
         del federation

@@ -69,6 +69,9 @@ class LocalTarget:
         seen = self._supervisor.observe(federation.name).values()
         return choose_sites(federation, sites, {s.site for s in seen} - {HUB}, time.time())
 
+    async def tend(self, federation: str) -> None:
+        """Do what waits for the right moment: here, nothing does."""
+
     async def hindrances(self, federation: str) -> Sequence[Condition]:
         """Give what is in the way: on one machine, nothing but what the units say."""
         del federation

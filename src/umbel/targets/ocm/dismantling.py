@@ -6,7 +6,7 @@ from umbel.kube import kinds
 from umbel.kube.cache import Cache
 from umbel.kube.kinds import Kind, Object
 from umbel.targets.ocm.names import OWNER, Names
-from umbel.targets.ocm.writing import Writer
+from umbel.targets.ocm.writing import Writer, side_by_side
 
 _SITES: tuple[Kind, ...] = (kinds.ADDON_CONFIG, kinds.ADDON, kinds.TEMPLATE, kinds.PLACEMENT)
 _HUB: tuple[Kind, ...] = (
@@ -37,13 +37,14 @@ async def dismantle(writer: Writer, cache: Cache, names: Names, *, keep_data: bo
 
 
 async def _remove(writer: Writer, cache: Cache, names: Names, found: tuple[Kind, ...]) -> int:
-    left = 0
-    for kind in found:
-        for content in cache[kind].of(names.addon):
-            if _is_ours(content, names):
-                left += 1
-                await writer.gone(kind, content)
-    return left
+    left = [
+        (kind, content)
+        for kind in found
+        for content in cache[kind].of(names.addon)
+        if _is_ours(content, names)
+    ]
+    await side_by_side(lambda one: writer.gone(*one), left)
+    return len(left)
 
 
 def _is_ours(content: Object, names: Names) -> bool:

@@ -18,7 +18,7 @@ from umbel.planning.rollout import Candidate, Course, next_course
 from umbel.targets.ocm import sites
 from umbel.targets.ocm.names import Names
 from umbel.targets.ocm.seeing import report_of
-from umbel.targets.ocm.writing import Writer
+from umbel.targets.ocm.writing import Writer, side_by_side
 
 HALTED = "umbel.dev/halted"  # annotation on the add-on: what failed, by group
 
@@ -72,8 +72,8 @@ class Releases:
         """Give these clusters what they should have: new ones at once, others in their turn."""
         for group in federation.spec.groups:
             own = {s: v for s, v in values.items() if v.group == group.name}
-            for site in sorted(s for s in own if self._installed(s) is None):
-                await self._install(own[site], fingerprints[site])
+            new = [(own[s], fingerprints[s]) for s in sorted(own) if self._installed(s) is None]
+            await side_by_side(lambda one: self._install(*one), new)
             if any(self._installed(site) is not None for site in own):
                 await self._roll(group, own, fingerprints, verdicts.get(group.name, ()))
 
@@ -195,8 +195,9 @@ class Releases:
                 words = f"group {group}: too many sites failed ({failed}); all went back"
                 hint = "mend the document: another version begins another rollout"
                 found.append(Condition("RolledOut", "False", "RolloutHalted", words, hint))
-            elif course.update:
-                words = f"group {group}: {', '.join(course.update[:3])} change now"
+            elif course.state == "progressing":
+                who = ", ".join(course.update[:3]) or "those that changed have yet to report"
+                words = f"group {group}: {who}"
                 found.append(Condition("RolledOut", "True", "RollingOut", words))
         return found
 

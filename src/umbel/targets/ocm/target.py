@@ -34,7 +34,7 @@ from umbel.targets.ocm.releases import Releases
 from umbel.targets.ocm.sending import Sending
 from umbel.targets.ocm.settings import OcmSettings
 from umbel.targets.ocm.upkeep import Upkeep
-from umbel.targets.ocm.writing import Writer
+from umbel.targets.ocm.writing import Writer, side_by_side
 
 _LOOKED_AT = (kinds.STATEFUL_SET, kinds.POD, kinds.INSTALLED, kinds.WORK, kinds.DECISION)
 log = logging.getLogger("umbel.ocm")
@@ -264,10 +264,10 @@ class OcmTarget:
     async def remove(self, federation: str, units: Collection[str]) -> None:
         """Take the add-on off these clusters; a SuperNode finishes its message before it goes."""
         del federation
-        for cluster in sorted({unit.partition("/")[0] for unit in units} - {HUB}):
-            found = self._cache[kinds.INSTALLED].get(self._names.addon, cluster)
-            if found is not None:
-                await self._writer.gone(kinds.INSTALLED, found)
+        there, addon = self._cache[kinds.INSTALLED], self._names.addon
+        clusters = sorted({unit.partition("/")[0] for unit in units} - {HUB})
+        found = [one for c in clusters if (one := there.get(addon, c)) is not None]
+        await side_by_side(lambda one: self._writer.gone(kinds.INSTALLED, one), found)
 
     async def admit(self, federation: str, sites: Collection[str]) -> None:
         """Let in exactly the chosen sites, and those that still finish their message."""
@@ -296,7 +296,6 @@ class OcmTarget:
         self._releases.online = frozenset(s.name for s in used if s.state == "online")
         self._settled = bool(used) and self._releases.settled([site.name for site in used])
         await self._releases.tidy()
-        await self._upkeep.look()
         if status == self._published:
             return
         try:
@@ -320,6 +319,11 @@ class OcmTarget:
             )
             self._desk = (mark, client)
         return self._desk[1]
+
+    async def tend(self, federation: str) -> None:
+        """Bring a changed hub into force, if this is the moment for it."""
+        del federation
+        await self._upkeep.look()
 
     async def hindrances(self, federation: str) -> Sequence[Condition]:
         """Give what is in the way, each with what to do about it."""

@@ -48,6 +48,7 @@ class Upkeep:
             return
         ready = condition_of(pod, "Ready")
         if ready.get("status") != "True":
+            self.found = [Condition("HubCurrent", "False", "HubChanging", "the hub restarts")]
             if _age_s(ready) > STUCK_S:  # a container that restarts is back long before
                 await self._renew(pod, "it does not come up as it is")
             return
@@ -68,6 +69,8 @@ class Upkeep:
         self.found = [Condition("HubCurrent", "True", "WaitingForRuns", words)]
 
     async def _renew(self, pod: Object, why: str) -> None:
+        words = f"the hub's pod is made anew: {why}"
+        self.found = [Condition("HubCurrent", "False", "HubChanging", words)]
         if not pod["metadata"].get("deletionTimestamp"):
             log.info("%s: the hub's pod is made anew: %s", self._names.owner, why)
             await self._kube.delete(kinds.POD, pod["metadata"]["name"], self._names.namespace)

@@ -28,6 +28,7 @@ OWN_KINDS: tuple[Kind, ...] = (
     kinds.INSTALLED,
     kinds.PLACEMENT,
 )
+_WHO = ("name", "namespace", "labels", "resourceVersion", "deletionTimestamp")
 SELDOM_S = 60.0  # a kind that the hub need not serve is asked for so often
 
 
@@ -94,7 +95,21 @@ def addon_of(content: Object) -> str:
 
 
 def _trim(kind: Kind) -> Trim:
+    if kind is kinds.INSTALLED:
+        return _installed
     return _about if kind in (kinds.TEMPLATE, kinds.ADDON_CONFIG) else lean
+
+
+def _installed(content: Object) -> Object | None:
+    """Keep who it is and the two conditions that are read: OCM writes many more, many times."""
+    found = _about(content)
+    conditions = content.get("status", {}).get("conditions") or ()
+    said = [
+        {key: one[key] for key in ("type", "status", "message") if key in one}
+        for one in conditions
+        if one["type"] in ("ManifestApplied", "Available")
+    ]
+    return found and found | {"status": {"conditions": said}}
 
 
 def _work_set(content: Object) -> Object | None:
@@ -110,20 +125,14 @@ def _about(content: Object) -> Object | None:
 
 
 def _work(content: Object) -> Object | None:
-    """Keep the conditions and what the site's agent said; other add-ons' works not at all."""
+    """Keep what the site's agent said; other add-ons' works not at all."""
     if not addon_of(content).startswith("umbel-"):
         return None
-    lean(content)
-    status = content.get("status", {})
+    manifests = content.get("status", {}).get("resourceStatus", {}).get("manifests") or ()
     said = [
-        manifest
-        for manifest in status.get("resourceStatus", {}).get("manifests") or ()
+        {key: manifest[key] for key in ("resourceMeta", "statusFeedback") if key in manifest}
+        for manifest in manifests
         if manifest.get("resourceMeta", {}).get("name") == SITE
     ]
-    return {
-        "metadata": content["metadata"],
-        "status": {
-            "conditions": status.get("conditions") or [],
-            "resourceStatus": {"manifests": said},
-        },
-    }
+    meta = {key: content["metadata"][key] for key in _WHO if key in content["metadata"]}
+    return {"metadata": meta, "status": {"resourceStatus": {"manifests": said}}}

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from umbel.errors import UmbelError
 from umbel.kube.cache import Cache, Key, key_of
 from umbel.kube.client import Kube
 from umbel.kube.kinds import Kind, Object, kind_of
 from umbel.targets.ocm.names import OWNER
 
+T = TypeVar("T")
+AT_ONCE = 10  # requests side by side: few enough to leave others their turn
 CONTENT = "umbel.dev/content"  # annotation: the hash of what we applied
 
 
@@ -57,6 +63,27 @@ class Writer:
         found = self.cache[kind].objects.get(key)
         owner = (found or {}).get("metadata", {}).get("annotations", {}).get(OWNER, self.owner)
         return "" if owner == self.owner else str(owner)
+
+
+async def side_by_side(act: Callable[[T], Awaitable[object]], items: Iterable[T]) -> None:
+    """Act on all of these, some at a time; after the first that fails none is begun."""
+    room = asyncio.Semaphore(AT_ONCE)
+    failed: list[UmbelError] = []
+
+    async def one(item: T) -> None:
+        async with room:
+            if failed:
+                return
+            try:
+                await act(item)
+            except UmbelError as error:
+                failed.append(error)
+
+    async with asyncio.TaskGroup() as group:
+        for item in items:
+            group.create_task(one(item))
+    if failed:
+        raise failed[0]
 
 
 def _mark(wanted: Object) -> str:
