@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tests.clusters.ocm.stories import (
 from tests.clusters.stories import rolled_out
 
 from umbel.targets.ocm.crd import federation_crd
+from umbel.targets.ocm.identity import ROTATE
 from umbel.targets.ocm.install import OPERATOR, OperatorSettings, operator_objects
 
 Declare = Callable[[str, str, Object], Federation]
@@ -150,3 +152,33 @@ def meet(tmp_path_factory: pytest.TempPathFactory) -> Meet:
 def owner(hospitals: Federation, meet: Meet) -> Person:
     """Who declared the shared federation."""
     return meet(hospitals)
+
+
+@dataclass(frozen=True)
+class Turning:
+    """A federation whose authority changes while a long run goes on."""
+
+    federation: Federation
+    person: Person
+    run: str
+    rounds: int
+    authority: bytes  # the certificate of before
+
+
+@pytest.fixture(scope="session")
+def rotor(lasting: Declare) -> Federation:
+    """A federation on berlin alone."""
+    group = everywhere(placement=labelled("gpu", "true"))
+    return lasting("ocm-rotor", "rotor", spec(group))
+
+
+@pytest.fixture(scope="session")
+def turning(rotor: Federation, meet: Meet) -> Turning:
+    """It takes minutes until every pod trusts a new authority: other stories are told meanwhile."""
+    rotor.until_ready("berlin")
+    person, rounds = meet(rotor), 100
+    run = person.starts(num_server_rounds=rounds, sites=1, seconds=2.0)
+    before = rotor.secret(rotor.names.user_secret("owner"))["ca.crt"].strip()
+    path = rotor.hub.path(rotor.key[0], "Federation", rotor.namespace, rotor.name)
+    rotor.hub.patch(path, {"metadata": {"annotations": {ROTATE: "once"}}})
+    return Turning(rotor, person, run, rounds, before)

@@ -230,11 +230,15 @@ class Person:
         return str(json.loads(done.stdout)["run_id"])
 
     def run_now(self, run_id: str) -> Object:
-        """Give what the federation knows of a run."""
+        """Give what the federation knows of a run; nothing while its hub does not answer."""
         done = self.umbel("runs", "-n", self.federation.name, "-o", "json")
-        assert done.returncode == 0, done.stderr
-        found = (run for run in json.loads(done.stdout) if str(run["run_id"]) == run_id)
-        return dict(next(found))
+        found = json.loads(done.stdout) if done.returncode == 0 else []
+        return next((dict(run) for run in found if str(run["run_id"]) == run_id), {})
+
+    def until_round(self, run_id: str, number: int) -> None:
+        """Wait until so many rounds of a run are over."""
+        over = lambda: self.run_now(run_id).get("rounds_done", 0) >= number  # noqa: E731
+        eventually(f"round {number} of run {run_id}", over)
 
     def ends(self, run_id: str, seconds: float = PATIENCE_S) -> Ended:
         """Wait for the end of a run; give how it ended."""
@@ -242,7 +246,7 @@ class Person:
 
         def ended() -> bool:
             last[0] = self.run_now(run_id)
-            return last[0]["status"] in ENDED
+            return last[0].get("status") in ENDED
 
         eventually(f"the end of run {run_id}", ended, seconds, lambda: json.dumps(last[0])[:2000])
         said = self.umbel("logs", run_id, "-n", self.federation.name).stdout

@@ -21,7 +21,9 @@ from tests.clusters.ocm.stories import (
     KNOWN,
     Federation,
     Person,
+    asleep,
     condition,
+    everywhere,
     label,
     labelled,
     spec,
@@ -31,6 +33,7 @@ from tests.integration.exec.wheels import make_wheel
 
 PACKAGES = {"vision": "tiny_vision", "text": "tiny_text"}
 BOTH = "localhost/umbel-both:dev"
+CONTROLLER = "hub-work"
 SETS = ("work.open-cluster-management.io/v1alpha1", "ManifestWorkReplicaSet")
 LOOK = """
     from importlib.util import find_spec
@@ -80,13 +83,13 @@ def environment(name: str, **more: Any) -> Object:
 
 def wanted(*environments: Object) -> Object:
     """Give the spec of a federation over both clusters, with these environments."""
-    image = {"name": BOTH, "pullPolicy": "Never"}
-    group = {
-        "name": "all",
-        "on": "ocm",
-        "kubernetes": {"rollout": {"maxConcurrent": 1}, "drainSeconds": 20},
-    }
-    return spec(group, runtime={"image": image, "environments": list(environments)})
+    changes = {"rollout": {"maxConcurrent": 1}, "drainSeconds": 20}
+    group = {"name": "all", "on": "ocm", "kubernetes": changes}
+    return spec(group, runtime=runtime(*environments))
+
+
+def runtime(*environments: Object) -> Object:
+    return {"image": {"name": BOTH, "pullPolicy": "Never"}, "environments": list(environments)}
 
 
 @pytest.fixture(scope="module")
@@ -174,18 +177,20 @@ sys.exit("it let a stranger in")
 """
 
 
-def test_only_executors_of_environments_reach_the_supernode(
-    ready: Federation, spokes: Mapping[str, Api]
+@pytest.mark.parametrize("beside", [False, True], ids=["elsewhere", "in its namespace"])
+def test_a_stranger_does_not_reach_the_supernode(
+    ready: Federation, spokes: Mapping[str, Api], *, beside: bool
 ) -> None:
-    spoke, where = spokes["berlin"], f"umbel-node.{ready.names.addon}.svc"
-    probing = container(PROBE, args=["-c", PROBE, where])
-    spoke.apply(once("stranger", probing))
+    addon = ready.names.addon
+    spoke, space = spokes["berlin"], addon if beside else "default"
+    pod = once("stranger", container(PROBE, args=["-c", PROBE, f"umbel-node.{addon}.svc"]))
+    spoke.apply({**pod, "metadata": {"name": "stranger", "namespace": space}})
     try:
-        key = ("v1", "Pod", "stranger", "default")
+        key = ("v1", "Pod", "stranger", space)
         ended = spoke.wait(key, lambda seen: seen["status"]["phase"] in ("Succeeded", "Failed"))
         assert ended["status"]["phase"] == "Succeeded"
     finally:
-        spoke.delete("v1", "Pod", "stranger", "default")
+        spoke.delete("v1", "Pod", "stranger", space)
 
 
 def test_an_executor_has_its_own_secret_and_no_account(
@@ -242,8 +247,7 @@ def test_an_environment_that_is_taken_out_is_gone_everywhere(
     ready: Federation, hub: Api, spokes: Mapping[str, Api]
 ) -> None:
     vision = environment("vision", predicates=labelled("gpu", "true")["predicates"])
-    runtime = {"image": {"name": BOTH, "pullPolicy": "Never"}, "environments": [vision]}
-    ready.change(runtime=runtime)
+    ready.change(runtime=runtime(vision))
     has(spokes["boston"], ready, set())
     left = [one["metadata"]["labels"]["umbel.dev/environment"] for one in sets(hub, ready)]
     assert left == ["vision"]
@@ -272,3 +276,30 @@ def test_a_federation_that_goes_takes_its_environments_with_it(
             "no namespace",
             lambda one=spoke: one.get("v1", "Namespace", gone.names.addon) is None,  # type: ignore[misc]
         )
+
+
+def test_a_hub_whose_controller_is_off_says_so_and_goes_on_when_it_is_on(
+    pods: Bed, declare: Declare
+) -> None:
+    pods.kill(CONTROLLER)
+    try:
+        waiting = declare(
+            "ocm-environments-3", "off", asleep(runtime=runtime(environment("vision")))
+        )
+        said = waiting.until_said("EnvironmentsSent", "ManifestWorkReplicaSetOff")
+        assert "feature gate" in said["hint"]
+    finally:
+        pods.restart(CONTROLLER)
+    waiting.wait(lambda seen: condition(seen, "EnvironmentsSent").get("reason") == "Sending")
+
+
+def test_a_batch_that_is_not_well_holds_the_next_one_back(
+    declare: Declare, spokes: Mapping[str, Api]
+) -> None:
+    group = everywhere(kubernetes={"rollout": {"maxConcurrent": 1}})
+    held = declare(
+        "ocm-environments-4", "held", asleep(group, runtime=runtime(environment("vision")))
+    )
+    held.wait(lambda seen: said(seen) == "vision: on 0 of 2 clusters")
+    wait_for("the first batch", lambda: any(executors(s, held.names) for s in spokes.values()))
+    assert [executors(s, held.names) for s in spokes.values()].count({"vision"}) == 1

@@ -121,9 +121,8 @@ def test_an_image_that_cannot_be_had_is_said(declare: Declare) -> None:
 def test_settings_that_are_too_long_for_a_cluster_are_said(declare: Declare) -> None:
     group = everywhere(data={"nodeConfig": {f"key-{n}": "x" * 200 for n in range(40)}})
     federation = declare(SPACE, "wordy", asleep(group))
-    seen = federation.wait(lambda seen: condition(seen, "Ready").get("status") == "False")
-    seen = federation.wait(lambda seen: "too long" in condition(seen, "Ready").get("message", ""))
-    assert "nodeConfig" in condition(seen, "Ready")["message"]
+    said = federation.until_said("Ready", "SettingsTooLong")
+    assert "nodeConfig" in said["message"]
 
 
 def test_a_federation_that_is_edited_while_it_goes_still_goes(hub: Api, declare: Declare) -> None:

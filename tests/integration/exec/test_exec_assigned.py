@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tests.integration.exec.conftest import MakeApp
     from tests.integration.federation.conftest import Home, MakeHome
 
+pytestmark = pytest.mark.long
+
 MASTER = b"m" * 32
 APPS = {"vision": "fixtures/vision", "text": "fixtures/text"}
 TWO_ROUNDS = ("-c", "num-server-rounds=2", "-c", "min-nodes=2")
@@ -180,8 +182,8 @@ def test_an_executor_that_is_replaced_finishes_its_task(
             assert hub.until_over(run_id, "assigned")["status"] == "completed"
         finally:
             for process in begun.values():
-                process.kill()
-                process.wait()
+                process.terminate()
+                process.wait(30)
     (other,) = set(pods) - {at_work}
     assert site.served(other) == {run_id}
     logs = [(site.pod(pod).scratch / "runs" / run_id / "log.txt").read_text() for pod in pods]

@@ -187,6 +187,12 @@ def test_a_running_site_that_has_not_reported_is_offline() -> None:
     assert statuses(blind)[0] == ("a", "unknown", "no answer")
 
 
+def test_a_site_that_starts_anew_is_not_online_whatever_the_superlink_believes() -> None:
+    bad = seen_with("a/supernode", present(UNITS["a/supernode"], Health.STARTING, message="wait"))
+    assert statuses(bad)[0] == ("a", "starting", "wait")
+    assert condition("SitesOnline", bad).message == "1 of 2 online; not: a"
+
+
 def test_a_sites_status_carries_partition_node_and_key() -> None:
     config = {"partition-id": 4, "num-partitions": 5}
     units = {**UNITS, "a/supernode": unit("a/supernode", node_config=config)}

@@ -72,9 +72,10 @@ class Releases:
         """Give these clusters what they should have: new ones at once, others in their turn."""
         for group in federation.spec.groups:
             own = {s: v for s, v in values.items() if v.group == group.name}
-            new = [(own[s], fingerprints[s]) for s in sorted(own) if self._installed(s) is None]
+            fresh = sorted(s for s in own if self._installed(s) is None)
+            new = [(own.pop(site), fingerprints[site]) for site in fresh]
             await side_by_side(lambda one: self._install(*one), new)
-            if any(self._installed(site) is not None for site in own):
+            if own:
                 await self._roll(group, own, fingerprints, verdicts.get(group.name, ()))
 
     async def _roll(

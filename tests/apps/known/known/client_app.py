@@ -6,12 +6,15 @@ from pathlib import Path
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+BEGUN = Path("/tmp/known-begun")
+
 app = ClientApp()
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Do one step, with a look into the site's own folder."""
+    BEGUN.write_text(str(context.run_id))
     threading.Event().wait(float(context.run_config["seconds"]))
     partition = int(context.node_config["partition-id"])
     folder = context.node_config.get("data-path")
