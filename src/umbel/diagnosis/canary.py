@@ -27,7 +27,8 @@ kind: Federation
 metadata: {name: canary}
 spec: {groups: [{name: canary, sites: 1}]}
 """
-SELDOM = {Way.NAPS_GRID}  # only when a round lasts longer than an answer is held
+# Only when a round lasts longer than an answer is held; only where apps' executors are pods.
+SELDOM = {Way.NAPS_GRID, Way.ASSIGN}
 _TOLD = re.compile(r"canary: (\{.*\})")
 
 

@@ -145,6 +145,7 @@ def supernode(
     ringing.connected(connected)
     if drains:
         drain.install()
+        drain.take_over(ready.with_suffix(".node"))
     if guard.open_to(Way.HOLD_NODE):
         tell = _serve(bells, Poker(wake), environments or {})
         ringing.supernode(bells, changed.set, tell)

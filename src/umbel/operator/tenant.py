@@ -73,7 +73,8 @@ class Tenant:
             return AGAIN_S
         wait_s = await self._tell(found, lambda *a: reporting.report(status, *a))
         await self.target.publish(status)
-        return wait_s or (READY_S if status.phase == "Ready" else LOOK_S)
+        usual_s = READY_S if status.phase == "Ready" else LOOK_S
+        return min(s for s in (wait_s, self.target.undecided_s, usual_s) if s)
 
     def _document(self, found: Object) -> Federation:
         """Read the document, once for each that is declared."""

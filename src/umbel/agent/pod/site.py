@@ -149,7 +149,6 @@ class SiteAgent:
             self._start_s = self._started_s + REPORT_AGAIN_S
             self._report |= {"state": "failing", "message": str(error)}
             return
-        self._sign_off()  # right before: what is addressed to the site meanwhile is not lost
         self._pid = os.fork()
         if self._pid == 0:
             self._become(config)
@@ -209,7 +208,7 @@ class SiteAgent:
             return False
 
     def _sign_off(self) -> None:
-        """Sign off the SuperNode before: while it counts as online, another one is refused."""
+        """Sign off a SuperNode that died: a run that waits for its answer goes on without it."""
         note = self._node_note
         if not note.exists():
             return

@@ -41,7 +41,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "flwr.supernode.fleet_http_client": ("9b09bd3e5237f2a9",),
     "flwr.superlink.servicer.fleet.fleet_handlers": ("117665fa865c30dc",),
     "flwr.supernode.servicer.runtime.runtime_handlers": ("133980ec53f15996", "841b531c097871ea"),
-    "flwr.supercore.servicer.runtime.runtime_handlers": ("64496f07ffcb4102",),
+    "flwr.supercore.servicer.runtime.runtime_handlers": ("c85cb465bcf771b8", "64496f07ffcb4102"),
     "flwr.supernode.main": ("cad7e371678f766c",),
     "flwr.supernode.nodestate.in_memory_nodestate": ("44d7c354cd96b275", "b2d93c03aae06b07"),
     "flwr.supercore.object_store.in_memory_object_store": ("6bc131d53142ab0c",),

@@ -26,9 +26,10 @@ from umbel.model.unit import HUB, Kind, Sighting, Unit, Unknown
 from umbel.planning.render import users
 from umbel.ports import Allotment, Store
 from umbel.targets.ocm import choosing, endpoints, hub, identity, leftovers, seeing, sites
+from umbel.targets.ocm.deciding import Deciding
 from umbel.targets.ocm.desk import DeskClient
 from umbel.targets.ocm.dismantling import dismantle
-from umbel.targets.ocm.names import Names
+from umbel.targets.ocm.names import SITE_GROUP, Names
 from umbel.targets.ocm.obstacles import Obstacles
 from umbel.targets.ocm.releases import Releases
 from umbel.targets.ocm.sending import Sending
@@ -58,6 +59,8 @@ class OcmTarget:
         self._obstacles = Obstacles(kube, cache, names, settings)
         self._releases = Releases(self._writer, cache, names)
         self._sending = Sending(kube, self._writer, cache, names)
+        self._deciding = Deciding()
+        self._placed: Mapping[str, tuple[Verdict, ...]] | None = None
         self._upkeep = Upkeep(kube, cache, names, self.desk)
         self._identity: identity.Identity | None = None
         self._held = ""
@@ -76,6 +79,7 @@ class OcmTarget:
 
     async def prepare(self, federation: Federation) -> None:
         """Have what decisions and units need: placements, identity, versions of what sites run."""
+        self._placed = None  # from here to the next time, all see the same decisions
         await self._obstacles.look(federation)
         placements = [choosing.placement(self._names, g) for g in federation.spec.groups]
         for group, placement in zip(federation.spec.groups, placements, strict=True):
@@ -154,14 +158,34 @@ class OcmTarget:
 
     async def place(self, federation: Federation) -> Mapping[str, tuple[Verdict, ...]]:
         """Read which clusters OCM has chosen for each group; the first group has a cluster."""
+        if self._placed is not None:
+            return self._placed
         taken: set[str] = set()
         found: dict[str, tuple[Verdict, ...]] = {}
         for group in federation.spec.groups:
-            index = f"{self._names.namespace}/{self._names.placement(group.name)}"
-            verdicts = choosing.verdicts(self._cache[kinds.DECISION].of(index))
+            verdicts = self._decided(group)
             found[group.name] = tuple(v for v in verdicts if v.site not in taken)
             taken |= {v.site for v in verdicts}
+        self._placed = found
         return found
+
+    def _decided(self, group: Group) -> tuple[Verdict, ...]:
+        name, namespace = self._names.placement(group.name), self._names.namespace
+        placement = self._cache[kinds.PLACEMENT].get(name, namespace) or {}
+        running = [
+            one["metadata"]["namespace"]
+            for one in self._cache[kinds.INSTALLED].of(self._names.addon)
+            if one["metadata"].get("labels", {}).get(SITE_GROUP) == group.name
+            and not one["metadata"].get("deletionTimestamp")
+        ]
+        lists = self._cache[kinds.DECISION].of(f"{namespace}/{name}")
+        chosen = placement.get("status", {}).get("numberOfSelectedClusters")
+        return self._deciding.read(name, lists, chosen, running)
+
+    @property
+    def undecided_s(self) -> float:
+        """Say when to look again because OCM was deciding; 0: when something changes."""
+        return self._deciding.again_s
 
     async def allot(self, federation: Federation, sites: Sequence[str]) -> Allotment:
         """Give partition ids for good, and the fixed ports of pods."""
