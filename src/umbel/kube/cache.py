@@ -139,18 +139,20 @@ class Cache:
                 await asyncio.sleep(one.again_s)
 
     async def _list(self, one: Watched, namespace: str | None) -> str:
-        found, version = await self._kube.list(one.kind, namespace, one.labels)
-        fresh = {key_of(content) for content in found}
-        known = {key for key in one.objects if namespace in (None, key[0])}
-        for key in known - fresh:
-            gone = one.objects[key]
-            one.drop(key)
-            self._tell(one.kind, gone)
-        for content in found:
-            content.setdefault("apiVersion", one.kind.api)
-            content.setdefault("kind", one.kind.name)
-            if one.put(content):
-                self._tell(one.kind, content)
+        fresh: set[Key] = set()
+        version = ""
+        async for page, version in self._kube.pages(one.kind, namespace, one.labels):  # noqa: B007
+            for content in page:
+                content.setdefault("apiVersion", one.kind.api)
+                content.setdefault("kind", one.kind.name)
+                fresh.add(key_of(content))
+                if one.put(content):
+                    self._tell(one.kind, content)
+        for key, gone in [*one.objects.items()]:
+            here = namespace in (None, key[0])
+            if here and key not in fresh and _version(gone) <= int(version):
+                one.drop(key)
+                self._tell(one.kind, gone)
         one.fault = ""
         self._filled[one.kind, namespace].set()
         return version

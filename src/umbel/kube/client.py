@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self
 
 import httpx
@@ -16,7 +16,7 @@ from umbel.kube.kinds import Kind, Object, kind_of
 from umbel.kube.kubeconfig import Reach
 
 MANAGER = "umbel"
-PAGE = 500
+PAGE = 200  # of large objects that is some megabytes
 QPS = 50.0  # as OCM's own controllers
 BURST = 100.0
 WATCH_S = 300
@@ -131,15 +131,24 @@ class Kube:
     async def list(
         self, kind: Kind, namespace: str | None = None, labels: str = ""
     ) -> tuple[list[Object], str]:
-        """Give all objects, page by page, and the version of the list."""
+        """Give all objects, and the version of the list."""
         found: list[Object] = []
+        version = ""
+        async for page, version in self.pages(kind, namespace, labels):  # noqa: B007  # the last
+            found += page
+        return found, version
+
+    async def pages(
+        self, kind: Kind, namespace: str | None = None, labels: str = ""
+    ) -> AsyncIterator[tuple[Sequence[Object], str]]:
+        """Give all objects page by page, each time with the version of the whole list."""
         query = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {})
         while True:
             answer = await self._ask("GET", kind.path(namespace=namespace), query=query)
-            found += answer.get("items") or []
+            yield answer.get("items") or [], answer["metadata"]["resourceVersion"]
             following = answer["metadata"].get("continue")
             if not following:
-                return found, answer["metadata"]["resourceVersion"]
+                return
             query = {**query, "continue": following}
 
     async def apply(self, content: Object, *, status: bool = False, force: bool = True) -> Object:

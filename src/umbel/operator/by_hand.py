@@ -84,7 +84,7 @@ class Hand:
         """Hand the document to the operator, and watch what it makes of it."""
         for content in rendering.federation_objects(self._federation):
             if content["kind"] == "Federation":
-                made = await self._kube.apply(content)
+                made = await self._put(content)
             else:
                 await self._kube.create(content)
         names, told = self._names, ""
@@ -102,6 +102,20 @@ class Hand:
                         told = first.get("message", "")
                         progress(told)
         raise NotReady(names.name, told or "no operator has looked at it yet")
+
+    async def _put(self, content: Object) -> Object:
+        """Have the document so, whoever wrote it before: nothing of the former spec stays."""
+        meta = content["metadata"]
+        while True:
+            found = await self._kube.get(kinds.FEDERATION, meta["name"], meta["namespace"])
+            if found is None:
+                made = await self._kube.create(content)
+            else:
+                notes = {**found["metadata"].get("annotations", {}), **meta.get("annotations", {})}
+                changed = {**found["metadata"], "annotations": notes}
+                made = await self._kube.replace({**content, "metadata": changed})
+            if made is not None:  # else somebody else was faster: look again
+                return made
 
     async def _seen(self) -> AsyncIterator[Object]:
         names = self._names

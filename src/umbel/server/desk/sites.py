@@ -62,7 +62,9 @@ class Doorkeeper:
             # Only now: a SuperNode that comes before its key is registered gives up.
             inside = {n: k.fingerprint for n, k in keys.items() if n in ids}
             await asyncio.to_thread(self._roster.replace, inside)
-            gone = await self._expel(seen, set(inside.values()))
+            # Flower never takes a key again that it let go: who is only refused keeps its node.
+            strangers = [node for node in seen if node.name not in refused]
+            gone = await self._expel(strangers, set(inside.values()))
         left = [name for name in held if held[name] != inside.get(name)]
         new = [name for name in inside if name not in stay]
         return Admission(ids, new, sorted({*left, *gone}), refused)

@@ -54,6 +54,7 @@ class Writer:
     async def gone(self, kind: Kind, content: Object) -> None:
         """Delete an object of ours; one that is on its way is left alone."""
         meta = content["metadata"]
+        self._seen.pop((kind, key_of(content)), None)
         if not meta.get("deletionTimestamp"):
             await self.kube.delete(kind, meta["name"], meta.get("namespace"))
 
