@@ -10,7 +10,7 @@ First OCM alone installs an add-on of the same objects on all clusters (Placemen
 the time until every ManifestWork exists is `stock_s`. Then a Federation is applied, and it is ours: until
 every ManifestWork exists, and until every site is registered at the SuperLink. Writes are counted by the
 operator and by the API server; at rest, every object's version is compared too. Rows that are no times
-have their unit in the name and an `aim`.
+have their unit in the name and an `aim`. BENCH_PROFILE=FILE profiles the operator.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from testbed.api import Api
 from testbed.bed import Bed
@@ -39,22 +40,17 @@ from testbed.ports import free_ports
 
 import operator_fleet as fleet
 from operator_hub import Hub
+from operator_looking import served, tell, until, versions, works
+from operator_stock import stock
 from umbel.kube import kinds
 from umbel.kube.client import Kube
-from umbel.kube.kinds import Kind, Object
 from umbel.model.federation import Federation
-from umbel.targets.ocm import choosing, sites
 from umbel.targets.ocm.crd import federation_crd
 from umbel.targets.ocm.names import Names
 from umbel.targets.ocm.rendering import resource
-from umbel.targets.ocm.watching import OWN_KINDS
 
 NAMES = Names("fl", "lab")
-STOCK = Names("fl", "stock")
-PATIENCE_S = 900.0
 SETTLE_S = 15.0
-WATCHED = (kinds.FEDERATION, *OWN_KINDS, kinds.DECISION, kinds.WORK)
-WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE")
 Case = dict[str, Any]
 
 
@@ -77,6 +73,8 @@ class Found:
     rest_served: Counter[str] = field(default_factory=Counter)
     rest_cpu_percent: float = 0.0
     looks: int = 0
+    again_written: int = 0  # by an operator that starts anew
+    again_memory_mib: float = 0.0
 
 
 def document(size: int) -> Federation:
@@ -92,59 +90,6 @@ def document(size: int) -> Federation:
     spec = {"superlink": link, "groups": [group]}
     meta = {"name": NAMES.name, "namespace": NAMES.namespace}
     return Federation.model_validate({"metadata": meta, "spec": spec})
-
-
-def tell(words: str) -> None:
-    """Say what happens, beside the result."""
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {words}\n")
-
-
-async def until(what: str, holds: Callable[[], Any]) -> float:
-    """Wait for something; gives how long it took."""
-    began_s = time.monotonic()
-    told_s = began_s
-    while (missing := await holds()) is not True:
-        await asyncio.sleep(0.25)
-        if time.monotonic() - began_s > PATIENCE_S:
-            raise TimeoutError(what)
-        if time.monotonic() - told_s > 10:
-            told_s = time.monotonic()
-            tell(f"… {what}: {missing}")
-    return time.monotonic() - began_s
-
-
-async def count(kube: Kube, kind: Kind) -> int:
-    """Count the objects of a kind without reading them."""
-    answer = await kube._ask("GET", kind.path(), query={"limit": "1"})  # noqa: SLF001
-    here = len(answer.get("items") or ())
-    return here + int(answer["metadata"].get("remainingItemCount") or 0)
-
-
-def served(api: Api) -> Counter[str]:
-    """Read how often the API server was asked to change something, by resource."""
-    text = api._http.get("/metrics").text  # noqa: SLF001
-    found: Counter[str] = Counter()
-    for line in text.splitlines():
-        if not line.startswith("apiserver_request_total{"):
-            continue
-        labels, _, value = line.removeprefix("apiserver_request_total{").rpartition("} ")
-        about = dict(part.partition("=")[::2] for part in labels.split('",'))
-        about = {key: text.strip('"') for key, text in about.items()}
-        if about["verb"] in WRITES and about["code"].startswith("2"):
-            sub = f"/{about['subresource']}" if about.get("subresource") else ""
-            found[about["resource"] + sub] += int(float(value))
-    return found
-
-
-async def versions(kube: Kube) -> dict[tuple[str, str, str], str]:
-    """Give the version of every object that the operator looks at."""
-    found = {}
-    for kind in WATCHED:
-        for content in (await kube.list(kind))[0]:
-            meta = content["metadata"]
-            key = (kind.name, meta.get("namespace", ""), meta["name"])
-            found[key] = meta["resourceVersion"]
-    return found
 
 
 class Operator:
@@ -165,6 +110,17 @@ class Operator:
             command[1:1] = ["-m", "cProfile", "-o", profile]
         with log.open("wb") as out:
             self._process = subprocess.Popen(command, env=env, stdout=out, stderr=out)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
 
     def end(self) -> None:
         """End it, and wait."""
@@ -212,91 +168,43 @@ def klusterlets(kubeconfig: Path, log: Path) -> Iterator[None]:
         process.wait(20)
 
 
-async def stock(kube: Kube, api: Api, found: Found) -> float:
-    """Let OCM install the same objects by itself; gives how long until every work exists."""
-    size = found.size
-    federation = document(size)
-    group = federation.spec.groups[0]
-    made = sites.template(sites.Version(federation, STOCK, group, "umbel", "-"))
-    placement = choosing.placement(STOCK, group)
-    await kube.create(choosing.binding(STOCK, "global"))
-    await kube.apply(placement)
-    variables = [{"name": f"NODE_{n}", "value": ""} for n in range(sites.PIECES)]
-    shared = {"name": "stock", "namespace": STOCK.namespace}
-    await kube.apply(
-        {
-            "apiVersion": sites.ADDON_API,
-            "kind": "AddOnDeploymentConfig",
-            "metadata": shared,
-            "spec": {"agentInstallNamespace": "", "customizedVariables": variables},
-        }
-    )
-    await kube.apply(made)
-    before, began_s = served(api), time.monotonic()
-    await kube.apply(_stock_addon(made["metadata"]["name"], placement, shared))
-
-    await until("works by OCM alone", _works(kube, size))
-    took_s = time.monotonic() - began_s
-    await asyncio.sleep(SETTLE_S)
-    found.stock_served = served(api) - before
-    tell(f"{size}: OCM alone took {took_s:.1f} s {dict(found.stock_served.most_common(6))}")
-    await _remove_stock(kube, made["metadata"]["name"], placement["metadata"]["name"])
-    return took_s
-
-
-def _stock_addon(template: str, placement: Object, shared: Object) -> Object:
-    addon = sites.addon(STOCK, template, {})
-    configs = [
-        {"group": sites.ADDON_GROUP, "resource": "addontemplates", "name": template},
-        {"group": sites.ADDON_GROUP, "resource": "addondeploymentconfigs", **shared},
-    ]
-    where = {key: placement["metadata"][key] for key in ("name", "namespace")}
-    strategy = {"type": "Placements", "placements": [{**where, "configs": configs}]}
-    addon["spec"]["installStrategy"] = strategy
-    return addon
-
-
-async def _remove_stock(kube: Kube, template: str, placement: str) -> None:
-    await kube.delete(kinds.ADDON, STOCK.addon)
-
-    async def gone() -> bool:
-        return await count(kube, kinds.WORK) + await count(kube, kinds.INSTALLED) == 0
-
-    await until("OCM's own add-on to be gone", gone)
-    await kube.delete(kinds.TEMPLATE, template)
-    await kube.delete(kinds.PLACEMENT, placement, STOCK.namespace)
-    await kube.delete(kinds.ADDON_CONFIG, "stock", STOCK.namespace)
-
-
 async def ours(kube: Kube, api: Api, folder: Path, found: Found, rest_s: float) -> None:
     """Apply a Federation, watch it converge, watch it rest."""
     size = found.size
     operator = Operator(folder / "kubeconfig", folder / "operator.log")
-    try:
-        with Hub(folder / f"hub-{size}", NAMES) as hub:
-            await until("the operator", _leads(kube))
-            before, began_s = served(api), time.monotonic()
-            await kube.apply(resource(document(size)))
-            starting = asyncio.create_task(_start(kube, hub))
-            await until("works", _works(kube, size))
-            found.works_s = time.monotonic() - began_s
-            tell(f"{size}: every work exists after {found.works_s:.1f} s")
-            await until("registered", _registered(hub, size))
-            found.admitted_s = time.monotonic() - began_s
-            tell(f"{size}: every site is registered after {found.admitted_s:.1f} s")
-            await starting
-            hub.all_online()
-            await until("Ready", _ready(kube))
-            found.ready_s = time.monotonic() - began_s
-            tell(f"{size}: Ready after {found.ready_s:.1f} s")
-            await asyncio.sleep(SETTLE_S)
-            found.written, found.looks = operator.numbers()
-            found.served = served(api) - before
-            found.cpu_s, found.memory_mib = operator.cpu_s(), operator.peak_mib()
-            tell(f"{size}: {dict(found.written)} {found.looks} looks {found.cpu_s} s")
-            await _rest(kube, api, operator, found, rest_s)
-    finally:
+    with operator, Hub(folder / f"hub-{size}", NAMES) as hub:
+        await until("the operator", _leads(kube))
+        before, began_s = served(api), time.monotonic()
+        await kube.apply(resource(document(size)))
+        starting = asyncio.create_task(_start(kube, hub))
+        await until("works", works(kube, size))
+        found.works_s = time.monotonic() - began_s
+        tell(f"{size}: every work exists after {found.works_s:.1f} s")
+        await until("registered", _registered(hub, size))
+        found.admitted_s = time.monotonic() - began_s
+        tell(f"{size}: every site is registered after {found.admitted_s:.1f} s")
+        await starting
+        hub.all_online()
+        await until("Ready", _ready(kube))
+        found.ready_s = time.monotonic() - began_s
+        tell(f"{size}: Ready after {found.ready_s:.1f} s")
+        await until("OCM to be at rest", _rests(api))
+        found.written, found.looks = operator.numbers()
+        found.served = served(api) - before
+        found.cpu_s, found.memory_mib = operator.cpu_s(), operator.peak_mib()
+        tell(f"{size}: {dict(found.written)} {found.looks} looks {found.cpu_s} s")
+        await _rest(kube, api, operator, found, rest_s)
         operator.end()
+        await _again(folder, found)
+
+
+async def _again(folder: Path, found: Found) -> None:
+    """Start the operator anew where everything is as wanted."""
+    with Operator(folder / "kubeconfig", folder / "operator-again.log") as operator:
+        await until("a look of the new operator", _looked(operator))
+        await asyncio.sleep(SETTLE_S)
+        found.again_written = operator.numbers()[0].total()
+        found.again_memory_mib = operator.peak_mib()
 
 
 async def _rest(kube: Kube, api: Api, operator: Operator, found: Found, rest_s: float) -> None:
@@ -324,17 +232,6 @@ async def _start(kube: Kube, hub: Hub) -> None:
     tell("the hub is up")
 
 
-def _works(kube: Kube, size: int) -> Callable[[], Any]:
-    async def there() -> bool | str:
-        works = await count(kube, kinds.WORK)
-        if works >= size:
-            return True
-        given = await count(kube, kinds.ADDON_CONFIG), await count(kube, kinds.INSTALLED)
-        return f"{given[0]} configs, {given[1]} installed, {works} works"
-
-    return there
-
-
 def _registered(hub: Hub, size: int) -> Callable[[], Any]:
     async def there() -> bool:
         return hub.registered() >= size
@@ -347,6 +244,30 @@ def _leads(kube: Kube) -> Callable[[], Any]:
         return await kube.get(kinds.LEASE, "umbel-operator", "umbel-system") is not None
 
     return leads
+
+
+def _rests(api: Api) -> Callable[[], Any]:
+    """Say when nobody has changed anything of the federation for a while."""
+    last = [(-1, time.monotonic())]
+
+    async def rests() -> bool:
+        seen = served(api)
+        total = sum(count for kind, count in seen.items() if kind.startswith(("managed", "mani")))
+        if total != last[0][0]:
+            last[0] = (total, time.monotonic())
+        return time.monotonic() - last[0][1] > SETTLE_S
+
+    return rests
+
+
+def _looked(operator: Operator) -> Callable[[], Any]:
+    async def looked() -> bool:
+        try:
+            return operator.numbers()[1] > 0
+        except OSError:
+            return False
+
+    return looked
 
 
 def _ready(kube: Kube) -> Callable[[], Any]:
@@ -386,7 +307,8 @@ async def both(api: Api, folder: Path, found: Found, chosen: argparse.Namespace)
         await fleet.create(kube, found.size)
         tell(f"{found.size} clusters created in {time.monotonic() - began_s:.1f} s")
         if chosen.stock:
-            found.stock_works_s = await stock(kube, api, found)
+            peer = await stock(kube, api, document(found.size), found.size)
+            found.stock_works_s, found.stock_served = peer
         await ours(kube, api, folder, found, chosen.rest)
 
 
@@ -415,6 +337,8 @@ def cases(found: Found) -> list[Case]:
             by_resource=dict(found.rest_served),
         ),
         _case(f"{name}_memory_mib", found.memory_mib, aim=200),
+        _case(f"{name}_writes_after_a_restart", found.again_written, aim=0),
+        _case(f"{name}_memory_mib_after_a_restart", found.again_memory_mib, aim=200),
         _case(f"{name}_cpu_s_until_ready", found.cpu_s, looks=found.looks),
         _case(f"{name}_cpu_percent_at_rest", found.rest_cpu_percent),
     ]
@@ -433,8 +357,12 @@ def growth(all_found: list[Found]) -> list[Case]:
         return []
     times = large.size / small.size
     name = f"operator_growth_{small.size}_to_{large.size}_clusters"
+    theirs = None
+    if small.stock_works_s and large.stock_works_s:
+        theirs = large.stock_works_s / small.stock_works_s / times
+    ours_grow = large.works_s / small.works_s / times
     return [
-        _case(f"{name}_time_over_linear", large.admitted_s / small.admitted_s / times, aim=1),
+        _case(f"{name}_time_over_linear", ours_grow, theirs, aim=1),
         _case(f"{name}_cpu_over_linear", large.cpu_s / small.cpu_s / times, aim=1),
     ]
 

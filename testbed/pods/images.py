@@ -105,6 +105,15 @@ def with_wheels(cache: Path, name: str, wheels: Sequence[Path]) -> Path:
     return written(cache, f"{kind}.image", [image], umbel.layers[:-1])
 
 
+def of_files(cache: Path, name: str, folder: Path) -> Path:
+    """Make an image of the folder's files, which nothing can be run from; give its file."""
+    about = [f"{p.name} {hashlib.sha256(p.read_bytes()).hexdigest()}" for p in folder.iterdir()]
+    kind = name.rpartition("/")[2].replace(":", "-")
+    key = digest_of(sorted(about))
+    layer = made(cache / f"{kind}-{key}.tar", lambda path: archive.layer_of(folder, path))
+    return written(cache, f"{kind}.image", [Image(name, (layer,))])
+
+
 def written(
     cache: Path, kind: str, images: Sequence[Image], without: Collection[Path] = ()
 ) -> Path:

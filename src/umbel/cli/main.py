@@ -28,6 +28,7 @@ COMMANDS = (
     "simulate",
     "render",
     "convert",
+    "operator",
     "schema",
 )
 

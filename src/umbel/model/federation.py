@@ -68,7 +68,8 @@ class Metadata(Spec):
         default_factory=dict, description="Short facts to find the federation by."
     )
     annotations: dict[str, str] = Field(
-        default_factory=dict, description="Notes of any kind; Umbel does not read them."
+        default_factory=dict,
+        description="Notes of any kind. On Kubernetes umbel.dev/rotate-ca and umbel.dev/keep-data are read.",
     )
 
 

@@ -13,6 +13,7 @@ QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?$"
 IMAGE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._/:@-]*$"
 URL_PATTERN = r"^https?://[^\s\"\\]+$"
 PATH_PATTERN = r"^/[^\"\\\n]*$"
+KEY_PATTERN = r"^[A-Za-z0-9+/]{43}=$"
 COUNT_PATTERN = r"^(100|[1-9]?[0-9])%$"
 
 POD_DATA = "/data"  # where a pod has the site's private data
@@ -216,6 +217,22 @@ class SitesOnKubernetes(Spec):
     rollout: Rollout = Field(default=Rollout(), description="How changes reach the sites.")
 
 
+class Bundle(Spec):
+    """Wheels in an image of their own; an environment is built from them, and from nothing else."""
+
+    image: Annotated[str, Field(pattern=IMAGE_PATTERN, max_length=512)] = Field(
+        description="Its files are the wheels, SHA256SUMS, and SHA256SUMS.sig."
+    )
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
+        default="IfNotPresent", description="When the image is pulled."
+    )
+    keys: tuple[Annotated[str, Field(pattern=KEY_PATTERN)], ...] = Field(
+        min_length=1,
+        max_length=16,
+        description="Ed25519 public keys in base64; one of them must have signed SHA256SUMS.",
+    )
+
+
 class Environment(Spec):
     """The environment of one app's ClientApps, sent to clusters ahead of its runs."""
 
@@ -227,6 +244,9 @@ class Environment(Spec):
     )
     image: Image = Field(
         default=Image(), description="An image that has Umbel and what the app needs."
+    )
+    bundle: Bundle | None = Field(
+        default=None, description="Signed wheels to build from, where the image has only Umbel."
     )
     groups: tuple[Name, ...] = Field(
         default=(), description="Only on sites of these groups; left out: of every group."

@@ -43,6 +43,7 @@ class SiteStatus:
     fingerprint: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     message: str = ""
+    version: str = ""  # what the site says that it runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from umbel.engine.keeper import UP_TIMEOUT_S, Keeper
 from umbel.errors import RequestError
 from umbel.kube import kinds
 from umbel.kube.cache import Cache
-from umbel.kube.client import Kube
+from umbel.kube.client import Kube, KubeRefused
 from umbel.kube.kinds import Kind, Object
 from umbel.kube.kubeconfig import Reach
 from umbel.model.federation import OWNER, Federation
@@ -31,6 +31,7 @@ from umbel.targets.ocm.target import OcmTarget
 from umbel.targets.ocm.watching import watched
 
 LOOK_S = 3.0  # Flower tells nobody when a node comes online
+FORBIDDEN = 403
 EVERYTHING = frozenset({"*"})
 
 
@@ -86,7 +87,7 @@ class Hand:
             if content["kind"] == "Federation":
                 made = await self._put(content)
             else:
-                await self._kube.create(content)
+                await self._offer(content)
         names, told = self._names, ""
         generation = made["metadata"]["generation"]
         with contextlib.suppress(TimeoutError):
@@ -102,6 +103,14 @@ class Hand:
                         told = first.get("message", "")
                         progress(told)
         raise NotReady(names.name, told or "no operator has looked at it yet")
+
+    async def _offer(self, content: Object) -> None:
+        """Have a namespace or a binding; who may not make one relies on who did."""
+        try:
+            await self._kube.create(content)
+        except KubeRefused as error:
+            if error.status != FORBIDDEN:
+                raise
 
     async def _put(self, content: Object) -> Object:
         """Have the document so, whoever wrote it before: nothing of the former spec stays."""

@@ -18,7 +18,7 @@ def report(
     online = sum(site.state == "online" for site in used)
     active = [run for run in status.runs or () if not run.ended]
     return {
-        "phase": status.phase,
+        "phase": phase(status, before),
         "observedGeneration": generation,
         "endpoint": {k: v for k in ("fleet", "control") if (v := status.endpoint.get(k))},
         "sitesOnline": online,
@@ -33,6 +33,18 @@ def report(
             for c in status.certificates
         ],
     }
+
+
+def phase(status: FederationStatus, before: Mapping[str, Any]) -> str:
+    """Sum it up in a word: what comes up for the first time is not down yet."""
+    new = before.get("phase") in (None, "", "Progressing")
+    ready = status.conditions[0]
+    if status.phase != "Ready" and new and ready.reason.endswith(_COMING):
+        return "Progressing"
+    return status.phase
+
+
+_COMING = ("starting", "SitesMissing", "CannotLook", "HubChanging", "EndpointPending", "NotStarted")
 
 
 def gist(status: Mapping[str, Any]) -> tuple[object, ...]:
@@ -92,6 +104,7 @@ def _site(site: SiteStatus) -> Object:
         "nodeId": site.node_id,
         "fingerprint": site.fingerprint,
         "message": site.message[:LONGEST_MESSAGE],
+        "version": site.version,
     }
     if site.partition_id is not None:
         found["partitionId"] = site.partition_id

@@ -71,7 +71,8 @@ class Tenant:
             self._events.warn(found, wrong.reason, wrong.message)
             await self._tell(found, lambda *a: reporting.trouble(wrong, *a))
             return AGAIN_S
-        wait_s = await self._tell(found, lambda *a: reporting.report(status, *a))
+        status, rollout = self.target.versioned(status), self.target.rollout
+        wait_s = await self._tell(found, lambda *a: reporting.report(status, *a) | rollout)
         await self.target.publish(status)
         usual_s = READY_S if status.phase == "Ready" else LOOK_S
         return min(s for s in (wait_s, self.target.undecided_s, usual_s) if s)
@@ -128,7 +129,8 @@ class Tenant:
         """Leave an event when the federation becomes ready, and when it stops being so."""
         if before.get("phase") != status["phase"]:
             first = (status.get("conditions") or [{}])[0]
-            say = self._events.tell if status["phase"] == "Ready" else self._events.warn
+            good = status["phase"] in ("Ready", "Progressing", "Deleting")
+            say = self._events.tell if good else self._events.warn
             say(found, status["phase"], str(first.get("message", "")))
 
 

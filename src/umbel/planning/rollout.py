@@ -17,6 +17,7 @@ class Candidate:
     batch: int  # its decision group: a later one waits for the earlier ones
     current: bool  # it was given the wanted version
     healthy: bool  # it is online with what it was given
+    proved: bool = False  # it was online with it once: what ails it now is not the version
     since_s: float = 0.0  # how long ago it was given that
 
 
@@ -35,7 +36,7 @@ def next_course(sites: Sequence[Candidate], rollout: Rollout) -> Course:
     failed = tuple(
         s.site
         for s in sites
-        if s.current and not s.healthy and s.since_s > rollout.deadline_seconds
+        if s.current and not s.healthy and not s.proved and s.since_s > rollout.deadline_seconds
     )
     if len(failed) > rollout.max_failures:
         current = tuple(s.site for s in sites if s.current)

@@ -60,7 +60,7 @@ CASES = [
         (10, 41),
         "spec.runtime.environments[0].groups[1]",
         'there is no group "b"',
-        'choose "a"',
+        "choose a",
         id="an environment for a group that is not there",
     ),
     pytest.param(

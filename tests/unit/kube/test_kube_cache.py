@@ -81,6 +81,14 @@ def test_what_is_trimmed_away_is_not_kept_and_what_was_kept_goes() -> None:
     assert held.objects == {}
 
 
+def test_a_change_of_what_nobody_keeps_is_no_change() -> None:
+    held = Watched(kinds.LEASE, trim=lambda content: {"metadata": content["metadata"]})
+    assert held.put(lease("one", 1) | {"status": "a"})
+    assert not held.put(lease("one", 2) | {"status": "b"})
+    assert held.objects["lab", "one"]["metadata"]["resourceVersion"] == "2"
+    assert held.put(lease("one", 3, of="x"))
+
+
 def test_managed_fields_are_dropped() -> None:
     held = Watched(kinds.LEASE)
     content = lease("one", 1)
@@ -141,7 +149,7 @@ async def test_a_forgotten_version_means_listing_again(api: FakeApi, told: Told)
         api.put(kinds.LEASE, "new", "lab")
         await api.until(lambda: api.watching(kinds.LEASE))
         assert sorted(name for _, name in cache[kinds.LEASE].objects) == ["new", "stays"]
-    assert told.names == ["Lease gone", "Lease stays", "Lease gone", "Lease new"]
+    assert told.names == ["Lease gone", "Lease stays", "Lease new", "Lease gone"]
 
 
 async def test_a_kind_that_cannot_be_listed_is_a_fault_and_not_an_empty_list(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,6 +18,7 @@ from umbel.kube.kinds import Object
 from umbel.operator import loop as loops
 from umbel.operator import tenant as tenants
 from umbel.operator.loop import Loop
+from umbel.targets.ocm import deciding
 from umbel.targets.ocm.choosing import PLACEMENT
 from umbel.targets.ocm.names import FINALIZER, Names
 from umbel.targets.ocm.settings import OcmSettings
@@ -35,8 +37,12 @@ def api() -> FakeApi:
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "SETTLE_S", 0.0)
+    monkeypatch.setattr(deciding, "QUIET_S", 0.0)
+    monkeypatch.setattr(deciding, "LONGEST_S", 0.0)
     monkeypatch.setattr(tenants, "AGAIN_S", 3600.0)
     monkeypatch.setattr(tenants, "LOOK_S", 3600.0)
+    monkeypatch.setattr(tenants, "TELL_S", 0.0)
+    monkeypatch.setattr(tenants, "TELL_SITE_S", 0.0)
 
 
 @asynccontextmanager
@@ -128,6 +134,67 @@ async def test_a_federation_at_rest_is_not_written_again(api: FakeApi) -> None:
 
 def _looked(found: Loop, times: int) -> bool:
     return found.looks >= times and not found._busy
+
+
+async def test_our_own_status_wakes_nobody(api: FakeApi) -> None:
+    declare(api)
+    async with operator(api) as found:
+        await api.until(lambda: status(api))
+        await api.until(partial(_quiet, found))
+        looks = found.looks
+        held = api.get(kinds.FEDERATION, "lab", "fl")
+        assert held is not None
+        kept = {key: held["metadata"][key] for key in ("finalizers", "name", "namespace")}
+        api.put(kinds.FEDERATION, "lab", "fl", spec=SPEC, metadata=kept, status={"phase": "Odd"})
+        version = api.put(kinds.CLUSTER_SET, "later")["metadata"]["resourceVersion"]
+        await api.until(lambda: _seen(found) >= int(version) - 1)
+        assert found._due.keys() <= {NAMES.addon}
+        assert found._due[NAMES.addon] > time.monotonic() + 60
+        assert found.looks == looks
+
+
+def _quiet(found: Loop) -> bool:
+    return not found._busy and all(due > time.monotonic() + 60 for due in found._due.values())
+
+
+def _seen(found: Loop) -> int:
+    held = found.cache[kinds.FEDERATION].get("lab", "fl")
+    return int(held["metadata"]["resourceVersion"]) if held else 0
+
+
+async def test_more_of_the_same_is_told_later_and_news_at_once(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenants, "TELL_S", 3600.0)
+    declare(api)
+    async with operator(api) as found:
+        await api.until(lambda: status(api))
+        await api.until(partial(_quiet, found))
+        told = found._kube.written["Federation"]
+        decide(api, "c1")
+        await api.until(lambda: installed(api) == {"c1"})
+        await api.until(partial(_quiet, found))
+        assert status(api)["sitesWanted"] == 0
+        assert found._kube.written["Federation"] == told
+        api.refusals["GET /apis/work.open-cluster-management.io/v1/manifestworks"] = (403, "No")
+        api.end_watches()
+        await api.until(lambda: "ManifestWork" in found.cache.faults)
+        decide(api)
+        await api.until(lambda: status(api)["conditions"][0]["reason"] == "CannotLook")
+
+
+async def test_a_costly_look_is_rested_from(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "REST", 1e9)
+    monkeypatch.setattr(loops, "LONGEST_REST_S", 1000.0)
+    declare(api)
+    async with operator(api) as found:
+        await api.until(lambda: status(api))
+        await api.until(lambda: NAMES.addon in found._rested and not found._busy)
+        looks = found.looks
+        decide(api, "c1")
+        await api.until(lambda: found.cache[kinds.DECISION].objects)
+        assert found._due[NAMES.addon] > time.monotonic() + 60
+        assert found.looks == looks
 
 
 async def test_what_changes_wakes_its_own_federation_alone(api: FakeApi) -> None:

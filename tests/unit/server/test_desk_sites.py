@@ -117,6 +117,18 @@ async def test_a_key_that_two_claim_stays_with_who_had_it(
     assert list(roster(config)) == ["north"]
 
 
+async def test_who_claimed_anothers_key_comes_back_with_its_own(
+    ask: httpx.AsyncClient, config: DeskConfig, public: MakeKey
+) -> None:
+    honest = {"north": public("north"), "south": public("south")}
+    first = await put(ask, honest)
+    told = await put(ask, {"north": public("north"), "south": public("north")})
+    assert list(told["refused"]) == ["south"]
+    assert list(roster(config)) == ["north"]
+    again = await put(ask, honest)
+    assert (again["nodes"], again["refused"]) == (first["nodes"], {})
+
+
 async def test_a_key_that_two_claim_at_once_is_nobodys(
     ask: httpx.AsyncClient, link: FakeLink, public: MakeKey
 ) -> None:

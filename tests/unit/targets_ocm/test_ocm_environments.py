@@ -198,6 +198,27 @@ def test_the_sites_data_is_there_too_and_cannot_be_written() -> None:
     assert not any(v["name"] == "data" for v in pod(sent())["volumes"])
 
 
+KEY = "A" * 43 + "="
+
+
+def test_signed_wheels_are_mounted_and_its_keys_told() -> None:
+    one = sent(bundle={"image": "wheels:1", "keys": [KEY]})
+    told = json.loads(environments.manifests(one)[0]["data"]["app.json"])
+    assert (told["wheels"], told["keys"]) == ("/opt/umbel-bundle", [KEY])
+    made = pod(one)
+    source = {"reference": "wheels:1", "pullPolicy": "IfNotPresent"}
+    assert {"name": "bundle", "image": source} in made["volumes"]
+    assert made["containers"][0]["image"] == "vision:1"
+    mounts = {m["name"]: m for m in made["containers"][0]["volumeMounts"]}
+    assert mounts["bundle"] == {"name": "bundle", "mountPath": told["wheels"], "readOnly": True}
+    assert not any("image" in volume for volume in pod(sent())["volumes"])
+
+
+def test_a_bundle_without_a_key_is_no_bundle() -> None:
+    with pytest.raises(ValueError, match="keys"):
+        sent(bundle={"image": "wheels:1", "keys": []})
+
+
 def version(made: Federation) -> sites.Version:
     return sites.Version(made, NAMES, made.spec.groups[0], "umbel:1", "PEM")
 

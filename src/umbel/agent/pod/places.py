@@ -20,6 +20,8 @@ OWNER = "/etc/umbel/owner"  # token
 RUNTIME = "/etc/umbel/runtime"  # ca.crt, exec.secret: of an environment's executor
 ACCOUNT = "/etc/umbel/account"  # the pod's own Kubernetes account: token, ca.crt, namespace
 
+BUNDLE = "/opt/umbel-bundle"  # signed wheels, in an image of their own
+
 FLEET_PORT = 9092
 CONTROL_PORT = 9093
 RUNTIME_PORT = 9091

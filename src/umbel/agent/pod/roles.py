@@ -15,6 +15,7 @@ from umbel.agent.pod import places as names
 from umbel.agent.pod.places import Places
 from umbel.agent.pod.waiting import until
 from umbel.errors import UmbelError
+from umbel.exec import bundle
 from umbel.exec.environments import PLACE
 from umbel.files import ensure_private_folder, write_private
 from umbel.flower import commands
@@ -122,6 +123,8 @@ def app(places: Places, config: Mapping[str, Any]) -> None:
     from umbel.agent.pod.executor import run  # noqa: PLC0415  # after the environment is set
 
     given = places.at(names.RUNTIME)
+    if keys := config.get("keys"):
+        bundle.verify(places.at(names.BUNDLE), keys)
     settings = {
         "ca": str(given / "ca.crt"),
         "secret": str(given / "exec.secret"),
@@ -130,6 +133,7 @@ def app(places: Places, config: Mapping[str, Any]) -> None:
         "wake": str(places.reached.with_suffix(".wake")),
         "environment": config["environment"],
         **_exec_settings(home, config),
+        "provides": not keys,  # signed wheels: then nothing else
     }
     run(home, settings, [])
 

@@ -33,7 +33,7 @@ class Deciding:
     ) -> tuple[Verdict, ...]:
         """Give the clusters that count; while lists change, those that run already."""
         found = verdicts(lists)
-        agrees = chosen is None or chosen == len(found)
+        agrees = (chosen or 0) == len(found)
         mark = frozenset(_version(one) for one in lists)
         known = self._changed.get(placement)
         if known is None:

@@ -29,7 +29,7 @@ async def dismantle(writer: Writer, cache: Cache, names: Names, *, keep_data: bo
         return f"{left} add-on objects"
     if left := await _remove(writer, cache, names, _HUB):
         return f"{left} objects of the hub"
-    if cache[kinds.POD].of(names.addon):
+    if cache[kinds.POD].get(f"{names.hub}-0", names.namespace):
         return "the hub's pod"
     if not keep_data and (left := await _remove(writer, cache, names, _DATA)):
         return f"{left} volumes, settings and secrets"

@@ -220,7 +220,10 @@ def _told(sent: Sent) -> str:
     address = f"{sharing.SERVICE}.{sent.names.addon}.svc:{places.NODE_RUNTIME_PORT}"
     per_task = sent.federation.spec.runtime.resources
     told = exec_config(sent.federation, sent.environment.name, address, per_task)
-    return json.dumps({**told, "environment": sent.environment.name}, sort_keys=True)
+    told["environment"] = sent.environment.name
+    if sent.environment.bundle is not None:
+        told |= {"wheels": places.BUNDLE, "keys": list(sent.environment.bundle.keys)}
+    return json.dumps(told, sort_keys=True)
 
 
 def _deployment(sent: Sent) -> Object:
@@ -257,6 +260,7 @@ def _pod(sent: Sent) -> Object:
         mount("config", places.CONFIG, read_only=True),
         mount("runtime", places.RUNTIME, read_only=True),
         *([mount("data", POD_DATA, read_only=True)] if data else []),
+        *([mount("bundle", places.BUNDLE, read_only=True)] if sent.environment.bundle else []),
     ]
     return {
         "automountServiceAccountToken": False,
@@ -283,7 +287,16 @@ def _volumes(sent: Sent, data: str) -> list[Object]:
         {"name": "runtime", "secret": secret},  # the kubelet waits until the site's agent made it
         empty("tmp-app"),
         *([folder] if data else []),
+        *_bundle(sent),
     ]
+
+
+def _bundle(sent: Sent) -> list[Object]:
+    bundle = sent.environment.bundle
+    if bundle is None:
+        return []
+    source = {"reference": bundle.image, "pullPolicy": bundle.pull_policy}
+    return [{"name": "bundle", "image": source}]
 
 
 def at_sites(federation: Federation, names: Names) -> list[Object]:

@@ -10,7 +10,7 @@ from umbel.kube.kinds import Object
 from umbel.model.federation import Federation, Group
 from umbel.model.status import Condition
 from umbel.targets.ocm import choosing
-from umbel.targets.ocm.names import OWNER, Names
+from umbel.targets.ocm.names import Names
 from umbel.targets.ocm.seeing import condition_of
 from umbel.targets.ocm.settings import OcmSettings
 
@@ -26,18 +26,6 @@ class OcmMissing(WorldError):
         super().__init__(
             f"the hub does not serve {kind}: Open Cluster Management is missing or too old",
             hint="install OCM 1.2 or newer on the hub (clusteradm init), or check the kubeconfig",
-        )
-
-
-class NameTaken(WorldError):
-    """Something of that name belongs to another federation."""
-
-    code = "U256"
-
-    def __init__(self, what: str, owner: str) -> None:
-        super().__init__(
-            f"{what} belongs to {owner or 'somebody else'}",
-            hint="give this federation another name",
         )
 
 
@@ -59,22 +47,7 @@ class Obstacles:
                 if not await self._kube.serves(kind):
                     raise OcmMissing(kind.name)
             self._served = True
-        await self._names_are_free()
         self.found = [c for g in federation.spec.groups for c in await self._group(g)]
-
-    async def _names_are_free(self) -> None:
-        """Nothing of ours may be somebody else's."""
-        wanted = (
-            (kinds.ADDON, self._names.addon, ""),
-            (kinds.STATEFUL_SET, self._names.hub, self._names.namespace),
-            (kinds.SERVICE, self._names.service, self._names.namespace),
-        )
-        for kind, name, namespace in wanted:
-            found = self._cache[kind].get(name, namespace)
-            if found is None:  # not ours: then it may be somebody else's
-                found = await self._kube.get(kind, name, namespace or None)
-            if found is not None and _owner(found) != self._names.owner:
-                raise NameTaken(f"{kind.name} {name}", _owner(found))
 
     async def _group(self, group: Group) -> list[Condition]:
         found = []
@@ -125,11 +98,6 @@ class Obstacles:
             hint = "kubectl get managedclusters --show-labels shows what there is to match"
             return [Condition("ClustersChosen", "False", "NothingMatches", words, hint)]
         return []
-
-
-def _owner(content: Object) -> str:
-    found: str = (content["metadata"].get("annotations") or {}).get(OWNER, "")
-    return found
 
 
 def _decided(placement: Object) -> bool:

@@ -17,7 +17,7 @@ from umbel.model.status import Condition
 from umbel.planning.rollout import Candidate, Course, next_course
 from umbel.targets.ocm import sites
 from umbel.targets.ocm.names import Names
-from umbel.targets.ocm.seeing import report_of
+from umbel.targets.ocm.seeing import Report, report_of
 from umbel.targets.ocm.writing import Writer, side_by_side
 
 HALTED = "umbel.dev/halted"  # annotation on the add-on: what failed, by group
@@ -33,6 +33,7 @@ class Releases:
         self._templates: dict[str, str] = {}
         self._marks: dict[str, str] = {}  # by group: what its sites should be, all in all
         self._courses: dict[str, Course] = {}
+        self.progress: Object = {}  # of the rollout that was looked at last, as the status has it
         self.online: frozenset[str] | None = None  # sites that the SuperLink sees, if asked
 
     def template(self, group: str) -> str:
@@ -42,6 +43,7 @@ class Releases:
     async def publish(self, versions: Sequence[sites.Version]) -> None:
         """Have the wanted versions on the hub, and the add-on that they are versions of."""
         self._courses.clear()  # whoever has to change is named again
+        self.progress = {}
         for version in versions:
             made = sites.template(version)
             name, group = made["metadata"]["name"], version.group
@@ -91,8 +93,10 @@ class Releases:
             self._courses[group.name] = Course(state="halted")
             return
         settings = group.kubernetes or SitesOnKubernetes()
-        course = next_course(self._candidates(values, verdicts), settings.rollout)
+        candidates = self._candidates(values, verdicts)
+        course = next_course(candidates, settings.rollout)
         self._courses[group.name] = course
+        self.progress = _progress(group, self._templates[group.name], candidates, course)
         if course.state == "halted":
             await self._declare({**halted, group.name: self._marks[group.name]})
             for site in course.revert:
@@ -108,9 +112,7 @@ class Releases:
         self, values: Mapping[str, sites.SiteValues], verdicts: Sequence[Verdict]
     ) -> list[Candidate]:
         """Judge every site of the group; those that are not in `values` have what they should."""
-        works: dict[str, list[Object]] = {}
-        for work in self._cache[kinds.WORK].of(self._names.addon):
-            works.setdefault(work["metadata"]["namespace"], []).append(work)
+        reports = self._reports()
         found = []
         for verdict in verdicts:
             installed = self._installed(verdict.site)
@@ -118,34 +120,39 @@ class Releases:
             if now is None:
                 continue
             wanted = values.get(verdict.site)
+            report = reports.get(verdict.site, Report())
             found.append(
                 Candidate(
                     verdict.site,
                     verdict.decision_index,
                     current=wanted is None or wanted.release == now.release,
-                    healthy=self._is_well(verdict.site, now, works.get(verdict.site, ())),
+                    healthy=self._is_well(verdict.site, now, report),
+                    proved=report.release == now.release,
                     since_s=_age_s(now.at),
                 )
             )
         return found
 
-    def _is_well(self, site: str, now: sites.Given, works: Sequence[Object]) -> bool:
+    def _reports(self) -> dict[str, Report]:
+        works: dict[str, list[Object]] = {}
+        for work in self._cache[kinds.WORK].of(self._names.addon):
+            works.setdefault(work["metadata"]["namespace"], []).append(work)
+        return {cluster: report_of(own) for cluster, own in works.items()}
+
+    def _is_well(self, site: str, now: sites.Given, report: Report) -> bool:
         """A site is well when it says so itself of this release, and the SuperLink sees it."""
-        report = report_of(works)
         says = report.state == "online" and report.release == now.release
         return says and (self.online is None or site in self.online)
 
     def settled(self, chosen: Sequence[str]) -> bool:
         """Whether every chosen site runs, and is well with, what its group should run now."""
-        works: dict[str, list[Object]] = {}
-        for work in self._cache[kinds.WORK].of(self._names.addon):
-            works.setdefault(work["metadata"]["namespace"], []).append(work)
+        reports = self._reports()
         for site in chosen:
             installed = self._installed(site)
             now = sites.given(installed) if installed else None
             if now is None or now.template not in self._templates.values():
                 return False
-            if not self._is_well(site, now, works.get(site, ())):
+            if not self._is_well(site, now, reports.get(site, Report())):
                 return False
         return True
 
@@ -201,6 +208,20 @@ class Releases:
                 words = f"group {group}: {who}"
                 found.append(Condition("RolledOut", "True", "RollingOut", words))
         return found
+
+
+def _progress(group: Group, template: str, sites: Sequence[Candidate], course: Course) -> Object:
+    states = {"progressing": "Progressing", "halted": "RolledBack", "done": "Done"}
+    return {
+        "rollout": {
+            "group": group.name,
+            "version": template[-128:],
+            "updated": sum(s.current and s.healthy for s in sites),
+            "total": len(sites),
+            "failed": len(course.failed),
+            "state": states[course.state],
+        }
+    }
 
 
 def _mark(template: str, group: Group) -> str:

@@ -11,8 +11,17 @@ from umbel.targets.ocm.pods import Object
 from umbel.targets.ocm.sites import SITE, given
 
 CONTAINERS = {Kind.SUPERLINK: "superlink", Kind.GATE: "gate", Kind.SERVER_EXEC: "exec"}
-_BAD = ("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull",
-        "InvalidImageName", "CreateContainerConfigError", "CreateContainerError")  # fmt: skip
+HOPELESS = frozenset(
+    {
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+    }
+)
+_BAD = HOPELESS | {"CrashLoopBackOff"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ import json
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from umbel.agent.pod import places
-from umbel.errors import UmbelError
+from umbel.errors import UmbelError, WorldError
 from umbel.identity import node_keys
 from umbel.identity.partitions import assign
 from umbel.kube import kinds
@@ -42,6 +43,18 @@ log = logging.getLogger("umbel.ocm")
 _HUB_LAST = {"StatefulSet"}
 LOOK_AGAIN_S = 0.5
 ADMIT_AGAIN_S = 600.0  # a SuperLink that lost its state learns its nodes again
+
+
+class CannotSee(WorldError):
+    """What is on the hub could not be looked at."""
+
+    code = "U258"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"the hub could not be looked at: {why}",
+            hint="nothing was changed; docs/guides/ocm/install.md lists the rights that it takes",
+        )
 
 
 class OcmTarget:
@@ -81,6 +94,7 @@ class OcmTarget:
         """Have what decisions and units need: placements, identity, versions of what sites run."""
         self._placed = None  # from here to the next time, all see the same decisions
         await self._obstacles.look(federation)
+        await self._assert_names_free(federation)
         placements = [choosing.placement(self._names, g) for g in federation.spec.groups]
         for group, placement in zip(federation.spec.groups, placements, strict=True):
             await self._bind(group)
@@ -94,6 +108,16 @@ class OcmTarget:
         await leftovers.forget(self._writer, self._cache, self._names, users(federation))
         await self._releases.publish([self._version(federation, g) for g in federation.spec.groups])
         await self._sending.settle(federation, self._settings.image)
+
+    async def _assert_names_free(self, federation: Federation) -> None:
+        """Before anything is made: no name of ours may be somebody else's."""
+        if self._cache[kinds.STATEFUL_SET].get(self._names.hub, self._names.namespace):
+            return
+        wanted = hub.objects(hub.Hub(federation, self._names, "", ""))
+        wanted += [choosing.placement(self._names, group) for group in federation.spec.groups]
+        for content in wanted:
+            if self._cache.has(kinds.kind_of(content)):
+                await self._writer.assert_free(content)
 
     async def _bind(self, group: Group) -> None:
         """Bind sets that may be bound from here, where nobody has done it."""
@@ -117,6 +141,7 @@ class OcmTarget:
         wanted = identity.Wanted(federation, self._names, hosts, self._settings.system, spread)
         made, changed = identity.settle(wanted, held)
         for secret in changed:
+            await self._writer.assert_free(secret)
             self._cache[kinds.SECRET].put(await self._kube.apply(secret))
         kept = identity.mark(self._secrets(federation))
         self._identity, self._held = made, f"{kept} {' '.join(hosts)} {rotation}"
@@ -233,6 +258,8 @@ class OcmTarget:
             )
         faults = self._cache.faults
         blind = [f"{k.name}: {faults[k.name]}" for k in _LOOKED_AT if k.name in faults]
+        if blind and not found:
+            raise CannotSee(blind[0])
         return {n: Unknown(blind[0]) for n in found} if blind else found
 
     def _works(self) -> dict[str, list[Object]]:
@@ -309,10 +336,21 @@ class OcmTarget:
         try:
             told = await self.desk().put_sites(keys, apps)
         except UmbelError as error:  # the hub may be starting: the next look tries again
-            log.info("%s: %s", self._names.owner, error)
+            log.debug("%s: %s", self._names.owner, error)
         else:
             self._admitted, self._refused = (keys, apps), told.refused
             self._admit_again_s = now_s + ADMIT_AGAIN_S
+
+    def versioned(self, status: FederationStatus) -> FederationStatus:
+        """Add what each site says that it runs."""
+        said = {cluster: report.version for cluster, report in self.reports().items()}
+        sites = tuple(replace(s, version=said.get(s.name, "")) for s in status.sites)
+        return replace(status, sites=sites)
+
+    @property
+    def rollout(self) -> Object:
+        """Say how far a change is on its way to the sites; empty when none is."""
+        return self._releases.progress
 
     async def publish(self, status: FederationStatus) -> None:
         """Leave the status at the desk, for people who have no account on the hub."""
@@ -325,7 +363,7 @@ class OcmTarget:
         try:
             await self.desk().put_status(status)
         except UmbelError as error:
-            log.info("%s: %s", self._names.owner, error)
+            log.debug("%s: %s", self._names.owner, error)
         else:
             self._published = status
 

@@ -18,7 +18,7 @@ from umbel.kube.kinds import Object
 from umbel.model.status import Condition
 from umbel.targets.ocm.desk import DeskClient
 from umbel.targets.ocm.names import Names
-from umbel.targets.ocm.seeing import condition_of
+from umbel.targets.ocm.seeing import HOPELESS, condition_of
 
 REVISION = "controller-revision-hash"
 STUCK_S = 120.0
@@ -49,7 +49,9 @@ class Upkeep:
         ready = condition_of(pod, "Ready")
         if ready.get("status") != "True":
             self.found = [Condition("HubCurrent", "False", "HubChanging", "the hub restarts")]
-            if _age_s(ready) > STUCK_S:  # a container that restarts is back long before
+            if _age_s(ready) > STUCK_S or _cannot_start(
+                pod
+            ):  # a container that restarts is back long before
                 await self._renew(pod, "it does not come up as it is")
             return
         try:
@@ -83,6 +85,13 @@ class Upkeep:
         await self._kube.strategic(
             kinds.POD, pod["metadata"]["name"], self._names.namespace, change
         )
+
+
+def _cannot_start(pod: Object) -> bool:
+    """Whether a container waits for an image or settings that are not to be had."""
+    found = pod.get("status", {}).get("containerStatuses") or ()
+    reasons = {seen.get("state", {}).get("waiting", {}).get("reason") for seen in found}
+    return bool(reasons & HOPELESS)
 
 
 def _age_s(condition: Object) -> float:

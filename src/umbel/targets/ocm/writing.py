@@ -9,15 +9,30 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from umbel.errors import UmbelError
+from umbel.errors import UmbelError, WorldError
+from umbel.kube import kinds
 from umbel.kube.cache import Cache, Key, key_of
 from umbel.kube.client import Kube
 from umbel.kube.kinds import Kind, Object, kind_of
 from umbel.targets.ocm.names import OWNER
 
 T = TypeVar("T")
+# These have the add-on's name, which has a hash, or a hash of their own.
+NOBODY_ELSES = frozenset({kinds.TEMPLATE, kinds.ADDON_CONFIG, kinds.INSTALLED})
 AT_ONCE = 10  # requests side by side: few enough to leave others their turn
 CONTENT = "umbel.dev/content"  # annotation: the hash of what we applied
+
+
+class NameTaken(WorldError):
+    """Something of that name belongs to somebody else."""
+
+    code = "U256"
+
+    def __init__(self, what: str, owner: str) -> None:
+        super().__init__(
+            f"{what} belongs to {owner or 'somebody else'}",
+            hint="give this federation another name, or move the other out of the way",
+        )
 
 
 @dataclass(slots=True)
@@ -36,6 +51,7 @@ class Writer:
         found = self.cache[kind].objects.get(key) if self.cache.has(kind) else None
         if found is not None and self._is_so(kind, key, found, mark):
             return found
+        await self.assert_free(wanted)
         annotations = {**wanted["metadata"].get("annotations", {}), CONTENT: mark}
         marked = {**wanted, "metadata": {**wanted["metadata"], "annotations": annotations}}
         made = await self.kube.apply(marked)
@@ -43,6 +59,18 @@ class Writer:
         if self.cache.has(kind):
             self.cache[kind].put(made)
         return made
+
+    async def assert_free(self, wanted: Object) -> None:
+        """Refuse a name that is somebody else's; names that nobody else would choose are not asked for."""
+        kind, key = kind_of(wanted), key_of(wanted)
+        if kind in NOBODY_ELSES:
+            return
+        found = self.cache[kind].objects.get(key)
+        if found is None:  # not ours: then it may be somebody else's
+            found = await self.kube.get(kind, key[1], key[0] or None)
+        owner = _owner(found) if found else self.owner
+        if owner != self.owner:
+            raise NameTaken(f"{kind.name} {key[1]}", owner)
 
     def _is_so(self, kind: Kind, key: Key, found: Object, mark: str) -> bool:
         meta = found["metadata"]
@@ -57,13 +85,6 @@ class Writer:
         self._seen.pop((kind, key_of(content)), None)
         if not meta.get("deletionTimestamp"):
             await self.kube.delete(kind, meta["name"], meta.get("namespace"))
-
-    def stranger(self, wanted: Object) -> str:
-        """Say whose an object of this name is, if it is somebody else's."""
-        kind, key = kind_of(wanted), key_of(wanted)
-        found = self.cache[kind].objects.get(key)
-        owner = (found or {}).get("metadata", {}).get("annotations", {}).get(OWNER, self.owner)
-        return "" if owner == self.owner else str(owner)
 
 
 async def side_by_side(act: Callable[[T], Awaitable[object]], items: Iterable[T]) -> None:
@@ -85,6 +106,11 @@ async def side_by_side(act: Callable[[T], Awaitable[object]], items: Iterable[T]
             group.create_task(one(item))
     if failed:
         raise failed[0]
+
+
+def _owner(content: Object) -> str:
+    found: str = (content["metadata"].get("annotations") or {}).get(OWNER, "")
+    return found
 
 
 def _mark(wanted: Object) -> str:
