@@ -120,11 +120,7 @@ def test_a_cluster_belongs_to_the_first_group_that_chose_it(choosy: Federation) 
 def fleet(hub: Api, declare: Declare) -> Iterator[Federation]:
     """A federation of the clusters with the label `duty=yes`, each a decision group of its own."""
     batches = {"groupStrategy": {"clustersPerDecisionGroup": 1}}
-    rollout = {"maxConcurrent": 1, "deadlineSeconds": 10}
-    group = everywhere(
-        placement={**labelled("duty"), "decisionStrategy": batches},
-        kubernetes={"rollout": rollout},
-    )
+    group = everywhere(placement={**labelled("duty"), "decisionStrategy": batches})
     label(hub, "berlin", duty="yes")
     yield declare("ocm-fleet", "fleet", spec(group))
     for cluster in ("berlin", "boston"):
@@ -172,8 +168,8 @@ def test_a_bad_version_stops_after_its_first_batch_and_goes_back(
     pods_before = {name: site_pod(spoke, fleet.names) for name, spoke in spokes.items()}
     group = dict(fleet.seen()["spec"]["groups"][0])
     absent = [{"source": "localhost/umbel", "mirror": "localhost/nobody-built-it"}]
-    bad = {**group, "kubernetes": {**group["kubernetes"], "mirrors": absent}}
-    fleet.change(groups=[bad])
+    rollout = {"maxConcurrent": 1, "deadlineSeconds": 15}
+    fleet.change(groups=[{**group, "kubernetes": {"mirrors": absent, "rollout": rollout}}])
     seen = fleet.wait(lambda seen: len(online(seen)) == 1)  # the first batch has it, and fails
     (spared,) = online(seen)
     said = fleet.until_said("RolledOut", "RolloutHalted")

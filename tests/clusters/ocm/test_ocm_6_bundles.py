@@ -21,12 +21,13 @@ from testbed.programs import cache
 from testbed.waiting import eventually
 from tests.clusters.ocm.conftest import Declare, Meet
 from tests.clusters.ocm.stories import Federation, Person, labelled, spec
-from tests.clusters.ocm.test_ocm_6_environments import BOTH, make_app, seen_by
+from tests.clusters.ocm.test_ocm_6_environments import make_app, seen_by
 from tests.integration.exec.wheels import make_wheel
 
 from umbel.flower import versions
 
 BUNDLE = "localhost/umbel-bundle:dev"
+HUB_IMAGE = "localhost/umbel-bundled:dev"
 STRANGE = base64.b64encode(b"k" * 32).decode()
 
 
@@ -45,7 +46,7 @@ def downloaded() -> Path:
 
 @pytest.fixture(scope="module")
 def key(pods: Bed, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The nodes have a signed bundle, and an image with both packages for the hub; give the key."""
+    """The nodes have a signed bundle, and an image with the package for the hub; give the key."""
     made, place = Ed25519PrivateKey.from_private_bytes(b"s" * 32), cache() / "images"
     folder = tmp_path_factory.mktemp("bundle") / "wheels"
     shutil.copytree(downloaded(), folder)
@@ -54,8 +55,8 @@ def key(pods: Bed, tmp_path_factory: pytest.TempPathFactory) -> str:
     sums = "\n".join(sorted(lines)).encode()
     (folder / "SHA256SUMS").write_bytes(sums)
     (folder / "SHA256SUMS.sig").write_bytes(made.sign(sums))
-    both = images.with_wheels(place, BOTH, [text])
-    load_images(pods.layout.state, [images.of_files(place, BUNDLE, folder), both])
+    hub_image = images.with_wheels(place, HUB_IMAGE, [text])
+    load_images(pods.layout.state, [images.of_files(place, BUNDLE, folder), hub_image])
     raw = serialization.Encoding.Raw, serialization.PublicFormat.Raw
     return base64.b64encode(made.public_key().public_bytes(*raw)).decode()
 
@@ -74,9 +75,9 @@ def environment(name: str, gpu: str, key: str) -> Object:
 def clinics(key: str, declare: Declare) -> Federation:
     """A federation that trusts the bundle's key at one site, and another key at the other."""
     declared = [environment("good", "false", key), environment("bad", "true", STRANGE)]
-    hub_image = {"name": BOTH, "pullPolicy": "Never"}
+    image = {"name": HUB_IMAGE, "pullPolicy": "Never"}
     return declare(
-        "ocm-bundles", "bundled", spec(runtime={"image": hub_image, "environments": declared})
+        "ocm-bundles", "bundled", spec(runtime={"image": image, "environments": declared})
     )
 
 

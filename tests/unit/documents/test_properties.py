@@ -60,7 +60,7 @@ sites = st.lists(
     unique_by=lambda site: str(site["name"]),
 )
 data = some(
-    hostPath=texts.map(lambda text: f"/{text}"),
+    hostPath=texts.map(lambda text: "/" + "".join(c for c in text if c not in '"\\\n')),
     partitions=st.integers(1, 10**6),
     nodeConfig=st.dictionaries(texts, scalars, max_size=4),
 )
