@@ -42,8 +42,9 @@ class Keeper:
         gone = [step.unit for step in changes if step.action is Action.REMOVE]
         if gone:
             await self._target.remove(name, gone)
-        new = {s.unit: decision.wanted[s.unit] for s in changes if s.action is not Action.REMOVE}
-        units = diff.in_order(new)
+        new = [decision.wanted[s.unit] for s in changes if s.action is not Action.REMOVE]
+        touched = {unit.site for unit in new}  # a site's units change together: one pod has them
+        units = diff.in_order({n: u for n, u in decision.wanted.items() if u.site in touched})
         if hub := [unit for unit in units if unit.site == HUB]:
             await self._target.ensure(hub)
         if others := [unit for unit in units if unit.site != HUB]:

@@ -19,6 +19,7 @@ class Candidate:
     healthy: bool  # it is online with what it was given
     proved: bool = False  # it was online with it once: what ails it now is not the version
     since_s: float = 0.0  # how long ago it was given that
+    new: bool = False  # it had no version before: nothing to go back to, nothing to wait for
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,11 @@ class Course:
 
 
 def next_course(sites: Sequence[Candidate], rollout: Rollout) -> Course:
-    """Choose who is updated next; too many failures turn everybody back."""
+    """Choose who is updated next; too many failures turn everybody back.
+
+    A site that came a moment ago has the wanted version from the start: it holds up no others.
+    """
+    total, sites = len(sites), [s for s in sites if not (s.new and s.current)]
     failed = tuple(
         s.site
         for s in sites
@@ -49,7 +54,7 @@ def next_course(sites: Sequence[Candidate], rollout: Rollout) -> Course:
     soaking = [s for s in sites if s.current and s.healthy and s.since_s < rollout.soak_seconds]
     if soaking or any(s.batch < first for s in pending):
         return Course(failed=failed, state="progressing")
-    room = at_once(rollout, len(sites)) - len(pending)
+    room = at_once(rollout, total) - len(pending)
     chosen = sorted(s.site for s in waiting if s.batch == first)[: max(0, room)]
     return Course(update=tuple(chosen), failed=failed, state="progressing")
 

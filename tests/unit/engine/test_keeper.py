@@ -72,6 +72,13 @@ async def test_a_site_that_is_not_wanted_any_more_is_removed(house: House) -> No
     assert house.asked("remove") == [("local-2/client-exec", "local-2/supernode")]
 
 
+async def test_of_a_site_that_changes_every_unit_is_asked_for(house: House) -> None:
+    await house.keeper.step(federation(sites=1))
+    await house.keeper.step(federation(sites=2))  # the first one's SuperNode hears of the other
+    last = house.asked("ensure")[-1]
+    assert {"local-1/client-exec", "local-1/supernode"} <= set(last)
+
+
 async def test_who_cannot_look_changes_nothing(house: House) -> None:
     await house.keeper.step(federation(sites=2))
     house.target.blind = "the API server is away"

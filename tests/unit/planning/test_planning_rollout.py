@@ -149,3 +149,11 @@ def test_when_every_updated_site_is_well_the_rollout_ends(
         assert course.update
     assert next_course(now, rollout).state == "done"
     assert all(one.current for one in now)
+
+
+def test_a_site_that_came_and_does_not_start_holds_up_no_others() -> None:
+    came = site("c", current=True, healthy=False, new=True, since_s=9999)
+    course = next_course([site("a"), site("b"), came], Rollout(max_concurrent=1))
+    assert (course.update, course.failed, course.revert) == (("a",), (), ())
+    done = [replace(site(name), current=True) for name in ("a", "b")]
+    assert next_course([*done, came], Rollout()).state == "done"

@@ -117,7 +117,7 @@ class Releases:
         for verdict in verdicts:
             installed = self._installed(verdict.site)
             now = sites.given(installed) if installed else None
-            if now is None:
+            if installed is None or now is None:
                 continue
             wanted = values.get(verdict.site)
             report = reports.get(verdict.site, Report())
@@ -129,6 +129,7 @@ class Releases:
                     healthy=self._is_well(verdict.site, now, report),
                     proved=report.release == now.release,
                     since_s=_age_s(now.at),
+                    new=sites.given(installed, sites.BEFORE) is None,
                 )
             )
         return found

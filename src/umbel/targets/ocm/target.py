@@ -123,7 +123,9 @@ class OcmTarget:
         """Bind sets that may be bound from here, where nobody has done it."""
         for cluster_set in choosing.cluster_sets(group):
             if self._settings.binds(cluster_set) and cluster_set not in self._bound:
-                await self._kube.create(choosing.binding(self._names, cluster_set))
+                there = await self._kube.get(kinds.BINDING, cluster_set, self._names.namespace)
+                if there is None:
+                    await self._kube.create(choosing.binding(self._names, cluster_set))
                 self._bound.add(cluster_set)
 
     async def _settle_identity(self, federation: Federation) -> None:
@@ -399,8 +401,9 @@ class OcmTarget:
             found.append(Condition("AuthorityCurrent", "True", "Changing", words))
         if (missing := self._endpoints(known).missing) is not None:
             found.append(missing)
+        again = f"a new key: delete Secret umbel-site in {self._names.addon} there, and its pod"
         for site, why in sorted(self._refused.items()):
-            found.append(Condition("KeysAdmitted", "False", "KeyRefused", f"{site}: {why}"))
+            found.append(Condition("KeysAdmitted", "False", "KeyRefused", f"{site}: {why}", again))
         return found
 
     async def certificates(self, federation: str) -> Sequence[CertificateStatus]:
