@@ -28,7 +28,7 @@ $(TORCH): | $(READY)  # Debian's PyTorch as a wheel, with what else its app need
 
 test-clusters: $(READY)  ## on real Kubernetes and Open Cluster Management; the first time builds them, 20 minutes
 	$(BIN)/python -m testbed build
-	$(BIN)/pytest -q --durations=8 tests/clusters
+	$(BIN)/pytest -q -m "not long" --durations=12 tests/clusters
 
 check: $(READY)  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check .

@@ -132,9 +132,9 @@ class OcmTarget:
         held, link = self._secrets(federation), federation.spec.superlink
         known = self._identity
         hosts = sorted({*self._endpoints(federation).hosts, link.endpoint, *link.alternative_names})
-        mark = f"{identity.mark(held)} {' '.join(hosts)}"
         rotation = federation.metadata.annotations.get(identity.ROTATE, "")
-        mark = f"{mark} {rotation}"
+        asked = f"{hosts} {rotation} {federation.spec.security.model_dump_json()}"
+        mark = f"{identity.mark(held)} {asked}"
         fresh = known is not None and datetime.now(UTC) < known.good_until
         if known is not None and fresh and mark == self._held and not known.changing:
             return
@@ -146,7 +146,7 @@ class OcmTarget:
             await self._writer.assert_free(secret)
             self._cache[kinds.SECRET].put(await self._kube.apply(secret))
         kept = identity.mark(self._secrets(federation))
-        self._identity, self._held = made, f"{kept} {' '.join(hosts)} {rotation}"
+        self._identity, self._held = made, f"{kept} {asked}"
 
     def _secrets(self, federation: Federation) -> identity.Secrets:
         kept, names = self._cache[kinds.SECRET], self._names
