@@ -97,7 +97,7 @@ def test_a_clusters_own_values_reach_its_pods(ward: Federation, spokes: Mapping[
     assert {one["image"] for one in pod["containers"]} == {f"{MIRRORED}:dev"}
     told = {one["name"]: one["value"] for one in working["env"]}
     assert told["HTTPS_PROXY"] == told["HTTP_PROXY"] == PROXY
-    assert told["NO_PROXY"] == DIRECT
+    assert told["NO_PROXY"] == f"{DIRECT},localhost,127.0.0.1"
     runs = site_pod(spokes["berlin"], ward.names)
     assert runs is not None
     assert runs["spec"]["nodeName"] == "berlin-1"

@@ -156,7 +156,10 @@ def test_what_is_different_on_one_cluster_is_in_its_own_config() -> None:
     federation = document(group={"kubernetes": {"clusters": {"a": own}}})
     spec = sites.config(values(federation))["spec"]
     assert spec["nodePlacement"]["nodeSelector"] == {"disk": "ssd"}
-    assert spec["proxyConfig"] == {"httpsProxy": "http://proxy:3128"}
+    assert spec["proxyConfig"] == {
+        "httpsProxy": "http://proxy:3128",
+        "noProxy": "localhost,127.0.0.1",  # the pod's own containers are reached without it
+    }
     assert spec["registries"] == [{"source": "docker.example", "mirror": "mirror.example"}]
     (one,) = spec["resourceRequirements"]
     assert one["resources"] == {"limits": {"nvidia.com/gpu": "1"}}

@@ -42,6 +42,7 @@ PIECES = 4  # variables that carry a site's settings: each holds 1,024 character
 PIECE = 1024
 FEEDBACK = ("publicKey", "fingerprint", "state", "message", "version", "release")
 DRAIN_MARGIN_S = 30
+LOOPBACK = ("localhost", "127.0.0.1")  # containers of a pod speak to each other by no proxy
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,9 +391,9 @@ def _network(values: SiteValues) -> Object:
     said = {
         "httpProxy": proxy.http_proxy,
         "httpsProxy": proxy.https_proxy,
-        "noProxy": proxy.no_proxy,
+        "noProxy": ",".join(part for part in (proxy.no_proxy, *LOOPBACK) if part),
     }
-    if any(said.values()):
+    if proxy.http_proxy or proxy.https_proxy:
         found["proxyConfig"] = {key: value for key, value in said.items() if value}
     if mirrors:
         found["registries"] = [mirror.model_dump() for mirror in mirrors]
