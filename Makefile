@@ -51,6 +51,7 @@ bench: $(READY)  ## side by side with stock Flower; JSON on stdout
 	$(BIN)/python bench/gate.py
 	$(BIN)/python bench/placement.py
 	$(BIN)/python bench/identities.py
+	PYTHONPATH=. $(BIN)/python bench/operator_cost.py --sizes 100 1000 --rest 60
 
 clean:
 	rm -rf $(VENV)

@@ -25,6 +25,8 @@ ONE_SITE = [{"name": "local", "sites": 1}]
 APPS = Path(__file__).parents[2] / "apps"
 ROUND = ("-c", "num-server-rounds=1")
 
+pytestmark = pytest.mark.long  # federations of its own, broken and mended: 100 s
+
 
 @pytest.fixture
 def one(new_home: Home) -> Home:
