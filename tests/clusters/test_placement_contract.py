@@ -146,6 +146,12 @@ def sites(hub: Api) -> Iterator[list[Site]]:
     yield made
     for site in made:
         hub.delete(CLUSTER, "ManagedCluster", site.name)
+    names = {site.name for site in made}
+    eventually("the end of fifty clusters", lambda: not names & _known(hub), 240)
+
+
+def _known(hub: Api) -> set[str]:
+    return {found["metadata"]["name"] for found in hub.list(CLUSTER, "ManagedCluster")}
 
 
 def _introduce(hub: Api, site: Site) -> None:

@@ -177,7 +177,7 @@ def turning(rotor: Federation, meet: Meet) -> Turning:
     """It takes minutes until every pod trusts a new authority: other stories are told meanwhile."""
     rotor.until_ready("berlin")
     person, rounds = meet(rotor), 100
-    run = person.starts(num_server_rounds=rounds, sites=1, seconds=2.0)
+    run = person.starts(num_server_rounds=rounds, min_nodes=1, seconds=2.0)
     before = rotor.secret(rotor.names.user_secret("owner"))["ca.crt"].strip()
     path = rotor.hub.path(rotor.key[0], "Federation", rotor.namespace, rotor.name)
     rotor.hub.patch(path, {"metadata": {"annotations": {ROTATE: "once"}}})

@@ -109,7 +109,7 @@ def test_an_app_reads_the_sites_own_folder_and_cannot_write_it(
     pods: Bed, ward: Federation, meet: Meet
 ) -> None:
     ward.until_ready("berlin")
-    ended = meet(ward).runs(sites=1)
+    ended = meet(ward).runs(min_nodes=1)
     assert ended.status == "completed"
     assert ended.files == [2, 2, 2]
     where = ("exec", "-n", ward.names.addon, f"deployment/{NODE}", "-c", "exec")

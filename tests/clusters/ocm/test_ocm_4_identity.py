@@ -161,7 +161,7 @@ def test_a_cluster_that_claims_to_be_another_is_refused(
     assert "belongs to site 'boston'" in said["message"]
     assert condition(seen, "Ready")["status"] == "False"
     assert online(seen) == {"boston"}  # whose key it is
-    assert all(1 in partitions for partitions in owner.runs(sites=1).rounds)
+    assert all(1 in partitions for partitions in owner.runs(min_nodes=1).rounds)
 
 
 def bare(content: Object) -> Object:

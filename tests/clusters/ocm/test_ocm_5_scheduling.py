@@ -148,7 +148,7 @@ def test_a_cluster_that_stops_matching_finishes_its_message_first(
 ) -> None:
     fleet.until_ready("berlin", "boston")
     person = meet(fleet)
-    run = person.starts(num_server_rounds=4, sites=1, seconds=4.0)
+    run = person.starts(num_server_rounds=4, min_nodes=1, seconds=4.0)
     eventually("boston's work", lambda: begun(pods, fleet, run), 60)
     label(hub, "boston", duty=None)
     ended = person.ends(run)

@@ -96,7 +96,7 @@ def test_an_app_runs_in_what_was_built_from_signed_wheels(
     boston = spokes["boston"]
     eventually("the executor", lambda: container(boston, clinics, "good").get("ready"), 120)
     owner: Person = meet(clinics)
-    ended = owner.runs(make_app(tmp_path / "text", "text"), sites=1, num_server_rounds=1)
+    ended = owner.runs(make_app(tmp_path / "text", "text"), min_nodes=1, num_server_rounds=1)
     assert ended.status == "completed"
     (site,) = seen_by(ended.said)
     assert (site["tiny_text"], site["tiny_vision"]) == (1, 0)

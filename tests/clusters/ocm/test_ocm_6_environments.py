@@ -147,7 +147,7 @@ def test_environments_go_to_the_clusters_that_match(
 def test_two_apps_at_once_on_their_own_sites_see_nothing_of_each_other(
     owner: Person, apps: Mapping[str, Path]
 ) -> None:
-    runs = {name: owner.starts(app, sites=1, seconds=0.5) for name, app in apps.items()}
+    runs = {name: owner.starts(app, min_nodes=1, seconds=0.5) for name, app in apps.items()}
     ended = {name: owner.ends(run) for name, run in runs.items()}
     assert {one.status for one in ended.values()} == {"completed"}
     where = {name: {site for sites in one.rounds for site in sites} for name, one in ended.items()}
@@ -161,7 +161,7 @@ def test_two_apps_at_once_on_their_own_sites_see_nothing_of_each_other(
 
 
 def test_an_app_without_an_environment_runs_everywhere(owner: Person) -> None:
-    ended = owner.runs(KNOWN, sites=2)
+    ended = owner.runs(KNOWN, min_nodes=2)
     assert ended.status == "completed"
     assert ended.rounds == [[0, 1]] * 3
 

@@ -184,7 +184,7 @@ async def test_a_desk_that_is_not_let_in_blames_no_site(
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"[]", b"{", b"{}", b'{"sites": []}', b'{"sites": {"a": 1}}'],
+    [b"", b"[]", b"{", b"{}", b'{"sites": []}', b'{"sites": {"a": 1}}', b'{"sites": {}, "x": 1}'],
 )
 async def test_an_order_of_another_form_changes_nothing(
     body: bytes, ask: httpx.AsyncClient, config: DeskConfig, link: FakeLink

@@ -133,7 +133,7 @@ class DeskApi(RunPages):
         self._federation(request)
         order = await read_order(request, SITES_BODY)
         wanted, apps = order.get("sites"), order.get("apps", {})
-        if not isinstance(wanted, dict):  # keys of newer operators are no mistake
+        if set(order) - {"sites", "apps"} or not isinstance(wanted, dict):
             raise OrderInvalid('it must be {"sites": {name: public key}, "apps": {…}}')
         if not all(isinstance(pem, str) for pem in wanted.values()):
             raise OrderInvalid("every site needs its public key as a text")

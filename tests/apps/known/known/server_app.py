@@ -21,7 +21,7 @@ def told(replies: list[RecordDict], _: str) -> MetricRecord:
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Train for the given rounds."""
-    sites = int(context.run_config["sites"])
+    sites = int(context.run_config["min-nodes"])
     strategy = FedAvg(
         fraction_evaluate=0.0,
         min_train_nodes=sites,
