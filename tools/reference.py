@@ -8,7 +8,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -16,19 +16,17 @@ from typing import Any, get_args, get_type_hints
 import click
 import typer
 
+sys.path.insert(0, str(Path(__file__).parent))  # also when it is read and not started
+from doors import gate_page, http_page
+from tables import code, table
+
 from umbel.cli import follow, plan
 from umbel.cli import main as command_line
-from umbel.client import Client
 from umbel.documents import schema
 from umbel.errors import DocumentError, RequestError, SecurityError, WorldError
-from umbel.flower.routes import BY_PATH, OURS, Api, Route
-from umbel.gate.config import Limits
-from umbel.gate.desk import PAGES, Page
 from umbel.model import event, kubernetes
 from umbel.model.document import LABEL_VALUE_PATTERN, NAME_PATTERN
-from umbel.model.federation import HOST_PATTERN, PATH_PATTERN, VERSION_PATTERN
-from umbel.server.api import Api as DaemonApi
-from umbel.server.desk.api import DeskApi
+from umbel.model.federation import HOST_PATTERN, VERSION_PATTERN
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "reference"
@@ -39,12 +37,10 @@ FAMILIES = {
     "U3": (RequestError, "Asked for something that is not there or not allowed"),
     "U4": (SecurityError, "Identity, keys, certificates, tokens"),
 }
-_ANSWERED_BY = {"version": "pids", "start": "run", "run": "get_run"}  # a verb's name in the client
 _FORMS = {
     NAME_PATTERN: "a name: a-z, 0-9, -",
     LABEL_VALUE_PATTERN: "a label's value",
     HOST_PATTERN: "a host name or IP address",
-    PATH_PATTERN: "an absolute path",
     VERSION_PATTERN: "such as 1.41",
     kubernetes.QUANTITY_PATTERN: "such as 500m or 4Gi",
     kubernetes.IMAGE_PATTERN: "an image's name",
@@ -74,25 +70,6 @@ EVENTS_INTRODUCTION = """\
 A run's events are JSON lines in `events.jsonl`, one file at the hub and one at each site that has
 something to tell. A reader skips kinds and keys that it does not know.
 """
-GATE_INTRODUCTION = """\
-Flower's routes, all `POST`, by the door that has them. Everything else is answered with 401, the
-same for every stranger.
-"""
-DESK_INTRODUCTION = """\
-On the control door of a hub that has a desk. Answers have the form of [the daemon's](http-api.md).
-"""
-HTTP_INTRODUCTION = """\
-The daemon of one `UMBEL_HOME` listens on the Unix socket `run/umbel.sock` in it, mode 0600 in a
-folder 0700: who owns the folder may speak. The `umbel` command uses nothing else.
-"""
-HTTP_NOTES = """\
-*JSON lines*: one object a line while the work goes on. `up`, `down` and `scale` send
-`{"progress": text}` lines, then one `{"result": ...}` or one `{"problem": ...}`. Who hangs up does
-not stop the work.
-
-An error is an [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) problem with the members `type`,
-`title`, `code`, `detail`, `hint` and `exit`: status 422 for U1xx, 404 for U3xx, 503 for the rest.
-"""
 
 Schema = dict[str, Any]
 
@@ -111,21 +88,6 @@ def pages() -> dict[Path, str]:
     found = {FOLDER / name: note + text.rstrip() + "\n" for name, text in made.items()}
     found[FOLDER / "federation.schema.json"] = json.dumps(schema(), indent=2) + "\n"
     return found
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a Markdown table."""
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
-
-
-def _code(text: str) -> str:
-    return f"`{text}`" if text else ""
 
 
 # The command line
@@ -226,14 +188,14 @@ def _parameters(command: click.Command) -> str:
 def _parameter(command: click.Command, found: click.Parameter) -> tuple[str, str, str]:
     if isinstance(found, click.Argument):
         name = found.make_metavar(click.Context(command))
-        return _code(name), _argument_help(command, found), ""
+        return code(name), _argument_help(command, found), ""
     names = ", ".join((*found.opts, *found.secondary_opts))
     flag = bool(getattr(found, "is_flag", False))
     choices = getattr(found.type, "choices", None)
     value = "|".join(map(str, choices)) if choices else found.type.name.upper()
     text = str(getattr(found, "help", "") or "")
     env = f" (or `{found.envvar}`)" if found.envvar and str(found.envvar) not in text else ""
-    return _code(names + ("" if flag else f" {value}")), text + env, _default(found)
+    return code(names + ("" if flag else f" {value}")), text + env, _default(found)
 
 
 def _argument_help(command: click.Command, found: click.Argument) -> str:
@@ -249,8 +211,8 @@ def _default(found: click.Parameter) -> str:
     value = found.default
     plain = isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
     if found.secondary_opts and value is True:
-        return _code(found.opts[0])
-    return _code(str(value)) if plain else ""
+        return code(found.opts[0])
+    return code(str(value)) if plain else ""
 
 
 # The document
@@ -283,7 +245,7 @@ def _section(form: Schema, name: str) -> str:
     required = form.get("required", [])
     rows = [
         (
-            _code(key) + (" (required)" if key in required else ""),
+            code(key) + (" (required)" if key in required else ""),
             _type(field),
             _json(field["default"]) if "default" in field else "",
             field.get("description") or _meant(field),
@@ -303,7 +265,7 @@ def _meant(field: Schema) -> str:
 def _json(value: Any) -> str:
     if value in (None, [], {}, "") or isinstance(value, dict):
         return ""
-    return _code(json.dumps(value)) if not isinstance(value, list) else ""
+    return code(json.dumps(value)) if not isinstance(value, list) else ""
 
 
 def _type(field: Schema) -> str:
@@ -313,7 +275,7 @@ def _type(field: Schema) -> str:
     if alternatives := field.get("anyOf") or field.get("oneOf"):
         return " or ".join(_type(a) for a in alternatives if a.get("type") != "null")
     if choices := field.get("enum") or ([field["const"]] if "const" in field else []):
-        return ", ".join(_code(str(choice)) for choice in choices)
+        return ", ".join(code(str(choice)) for choice in choices)
     match str(field.get("type", "anything")):
         case "array":
             words = f"list of {_type(field['items'])}"
@@ -390,7 +352,7 @@ def errors_page() -> str:
     ]
     for prefix, (_, title) in FAMILIES.items():
         rows = [
-            (f"[{e.code}](../errors/{e.code}.md)", _code(e.name), e.meaning, str(e.exit_status))
+            (f"[{e.code}](../errors/{e.code}.md)", code(e.name), e.meaning, str(e.exit_status))
             for e in errors
             if e.code.startswith(prefix)
         ]
@@ -406,7 +368,7 @@ def events_page() -> str:
     parts = ["# Events\n", EVENTS_INTRODUCTION]
     for kind in get_args(event.Event):
         rows = [("`kind`", "str", f'always `"{kind.kind}"`')]
-        rows += [(_code(f.name), str(f.type), _optional(f)) for f in fields(kind)]
+        rows += [(code(f.name), str(f.type), _optional(f)) for f in fields(kind)]
         parts += [f"## {kind.kind}\n", f"{kind.__doc__}\n", table(["key", "type", "default"], rows)]
     return "\n".join(parts)
 
@@ -416,71 +378,7 @@ def _optional(found: Field[Any]) -> str:
         return "empty"
     if found.default is MISSING:
         return ""
-    return "null" if found.default is None else _code(json.dumps(found.default))
-
-
-# The daemon's API
-
-
-def http_page() -> str:
-    """Describe every route of the daemon."""
-    api = DaemonApi(*([None] * (len(inspect.signature(DaemonApi).parameters))))  # type: ignore[arg-type]
-    rows = [row for route in api.app().routes for row in _route_rows(route)]
-    columns = ["method", "path", "takes", "gives", "what it does"]
-    return "\n".join(
-        ["# The daemon's HTTP API\n", HTTP_INTRODUCTION, table(columns, rows), HTTP_NOTES]
-    )
-
-
-def _route_rows(route: Any) -> Iterator[tuple[str, ...]]:
-    source = inspect.getsource(route.endpoint)
-    verb = route.endpoint.__name__
-    promise = route.endpoint.__doc__ or getattr(Client, _ANSWERED_BY.get(verb, verb)).__doc__
-    takes = [f"`?{name}=`" for name in re.findall(r'query_params\.get\("(\w+)"', source)]
-    if "_document(request)" in source:
-        takes.insert(0, "the document as JSON")
-    if keys := list(dict.fromkeys(re.findall(r'order\["(\w+)"\]', source))):
-        takes.insert(0, f"JSON: {', '.join(map(_code, keys))}")
-    stream = "_stream(" in source or "_lines(" in source
-    for method in sorted(route.methods - {"HEAD"}):
-        answer = "JSON lines" if stream else "JSON"
-        yield method, _code(route.path), ", ".join(takes), answer, inspect.cleandoc(promise)
-
-
-# The gate
-
-
-def gate_page() -> str:
-    """List Flower's routes, who may call them, and the gate's limits."""
-    doors = {
-        Api.FLEET: "Sites, by their key. A site signs the time of each call; the gate checks key,"
-        " signature and clock before anything reaches the SuperLink.",
-        Api.CONTROL: "People, by a token. The role is the least that the call needs.",
-        Api.RUNTIME: "ServerApps and their executor, on loopback only. The gate checks the form of"
-        " the credential, the SuperLink its content.",
-    }
-    parts = ["# The gate's routes\n", GATE_INTRODUCTION]
-    for api, text in doors.items():
-        columns = ["path", "least role", "since"] if api is Api.CONTROL else ["path", "since"]
-        rows = [_gate_row(route) for route in BY_PATH[api].values()]
-        parts += [f"## {api}\n", f"{text}\n", table(columns, rows)]
-    rows = [(p.method, _code(p.path), str(p.role), _promise(p)) for p in PAGES]
-    columns = ["method", "path", "least role", "what it does"]
-    parts += ["## Desk\n", DESK_INTRODUCTION, table(columns, rows)]
-    rows = [(_code(f.name), f"{f.default:g}") for f in fields(Limits)]
-    parts += ["## Limits\n", "Sizes in bytes.\n", table(["limit", "value"], rows)]
-    return "\n".join(parts)
-
-
-def _promise(page: Page) -> str:
-    verb = _ANSWERED_BY.get(page.name, page.name)
-    return str(getattr(DeskApi, page.name).__doc__ or getattr(Client, verb).__doc__)
-
-
-def _gate_row(route: Route) -> tuple[str, ...]:
-    role = (str(route.role or "nobody"),) if route.api is Api.CONTROL else ()
-    since = "Umbel's own" if route in OURS else f"Flower {route.since}"
-    return (_code(route.path), *role, since)
+    return "null" if found.default is None else code(json.dumps(found.default))
 
 
 def main(arguments: Sequence[str]) -> int:
