@@ -12,7 +12,8 @@ from umbel.documents.problems import DocumentInvalid, Kind, Mark, Path, dotted, 
 from umbel.documents.quantities import counted
 from umbel.documents.words import closest, either, slug
 from umbel.model.document import LABEL_KEY_PATTERN, LABEL_VALUE_PATTERN, NAME_PATTERN
-from umbel.model.federation import HOST_PATTERN, PATH_PATTERN, VERSION_PATTERN
+from umbel.model.federation import HOST_PATTERN, VERSION_PATTERN
+from umbel.model.kubernetes import PATH_PATTERN
 
 
 class UnknownKey(DocumentInvalid):

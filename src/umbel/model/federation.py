@@ -10,7 +10,13 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from umbel.model.document import LabelKey, LabelValue, Name, Spec, mistake
-from umbel.model.kubernetes import Environment, HubOnKubernetes, Image, SitesOnKubernetes
+from umbel.model.kubernetes import (
+    PATH_PATTERN,
+    Environment,
+    HubOnKubernetes,
+    Image,
+    SitesOnKubernetes,
+)
 from umbel.model.placement import Effect, Placement
 from umbel.model.role import Role as Role  # noqa: PLC0414  # also found here, where it is used
 
@@ -18,7 +24,6 @@ API_VERSION = "umbel.dev/v1alpha1"
 OWNER = "owner"  # the user who declared the federation; always an admin, so never listed
 
 HOST_PATTERN = r"^[A-Za-z0-9:.\-\[\]_]+$"
-PATH_PATTERN = r"^/[^\"\\\n]*$"
 VERSION_PATTERN = r"^[0-9]+\.[0-9]+(\.[0-9]+)?$"
 
 _HOST_LABEL = r"[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?"

@@ -16,7 +16,6 @@ from umbel.errors import WorldError
 MANAGER = "umbel-agent"
 _TIMEOUT_S = 10
 _NOT_FOUND = 404
-_CONFLICT = 409
 
 
 class AccountRefused(WorldError):

@@ -176,19 +176,11 @@ ROLES: Mapping[str, Callable[[Places, Mapping[str, Any]], None]] = {
 }
 
 
-def _stay_inside() -> None:
-    """What stays in the pod goes through no proxy, whatever the cluster's way out is."""
-    for name in ("NO_PROXY", "no_proxy"):
-        said = os.environ.get(name, "")
-        os.environ[name] = f"{said},{LOOPBACK},localhost" if said else f"{LOOPBACK},localhost"
-
-
 def main() -> int:
     """Do what the role given as the only argument does, until it ends."""
     role = sys.argv[1]
     places = Places(Path(os.environ.get("UMBEL_POD_ROOT", "/")))
     os.umask(0o077)
-    _stay_inside()
     try:
         config = json.loads(places.config(role).read_text()) if places.config(role).exists() else {}
         ROLES[role](places, config)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 GROUP = "umbel.dev"
-MANAGER = "umbel"  # the field manager of everything that is applied
 FEDERATION = f"{GROUP}/federation"  # label on everything of a federation: its add-on name
 PART = f"{GROUP}/part"  # label: hub, site, environment
 OWNER = f"{GROUP}/owner"  # annotation: NAMESPACE/NAME

@@ -7,10 +7,9 @@ from typing import Any
 
 from umbel.agent.pod.places import HEALTH_PORTS, USER
 from umbel.model.federation import Federation
-from umbel.model.kubernetes import Image, PodToleration
+from umbel.model.kubernetes import PodToleration
 
 Object = dict[str, Any]
-SMALL = {"cpu": "10m", "memory": "64Mi"}
 REQUESTS: Mapping[str, Mapping[str, str]] = {
     "superlink": {"cpu": "50m", "memory": "192Mi"},
     "gate": {"cpu": "20m", "memory": "64Mi"},
@@ -40,11 +39,6 @@ def container_security() -> Object:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-
-
-def image_name(image: Image, default: str) -> str:
-    """Give the image, by default the operator's own."""
-    return image.name or default
 
 
 def container(
@@ -112,4 +106,4 @@ def pull(federation: Federation, default: str) -> tuple[str, str, list[Object]]:
     """Give the image, when it is pulled, and with which secrets."""
     image = federation.spec.runtime.image
     secrets = [{"name": name} for name in image.pull_secrets]
-    return image_name(image, default), image.pull_policy, secrets
+    return image.name or default, image.pull_policy, secrets

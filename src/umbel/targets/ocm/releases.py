@@ -17,7 +17,7 @@ from umbel.model.status import Condition
 from umbel.planning.rollout import Candidate, Course, next_course
 from umbel.targets.ocm import sites
 from umbel.targets.ocm.names import Names
-from umbel.targets.ocm.seeing import Report, report_of
+from umbel.targets.ocm.seeing import Report, reports_of
 from umbel.targets.ocm.writing import Writer, side_by_side
 
 HALTED = "umbel.dev/halted"  # annotation on the add-on: what failed, by group
@@ -112,7 +112,7 @@ class Releases:
         self, values: Mapping[str, sites.SiteValues], verdicts: Sequence[Verdict]
     ) -> list[Candidate]:
         """Judge every site of the group; those that are not in `values` have what they should."""
-        reports = self._reports()
+        reports = reports_of(self._cache[kinds.WORK].of(self._names.addon))
         found = []
         for verdict in verdicts:
             installed = self._installed(verdict.site)
@@ -134,12 +134,6 @@ class Releases:
             )
         return found
 
-    def _reports(self) -> dict[str, Report]:
-        works: dict[str, list[Object]] = {}
-        for work in self._cache[kinds.WORK].of(self._names.addon):
-            works.setdefault(work["metadata"]["namespace"], []).append(work)
-        return {cluster: report_of(own) for cluster, own in works.items()}
-
     def _is_well(self, site: str, now: sites.Given, report: Report) -> bool:
         """A site is well when it says so itself of this release, and the SuperLink sees it."""
         says = report.state == "online" and report.release == now.release
@@ -147,7 +141,7 @@ class Releases:
 
     def settled(self, chosen: Sequence[str]) -> bool:
         """Whether every chosen site runs, and is well with, what its group should run now."""
-        reports = self._reports()
+        reports = reports_of(self._cache[kinds.WORK].of(self._names.addon))
         for site in chosen:
             installed = self._installed(site)
             now = sites.given(installed) if installed else None

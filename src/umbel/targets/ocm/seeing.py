@@ -56,6 +56,19 @@ def report_of(works: Iterable[Object]) -> Report:
     )
 
 
+def by_cluster(works: Iterable[Object]) -> dict[str, list[Object]]:
+    """Sort works by the cluster that they are for."""
+    found: dict[str, list[Object]] = {}
+    for work in works:
+        found.setdefault(work["metadata"]["namespace"], []).append(work)
+    return found
+
+
+def reports_of(works: Iterable[Object]) -> dict[str, Report]:
+    """Read what every site said last."""
+    return {cluster: report_of(own) for cluster, own in by_cluster(works).items()}
+
+
 def fingerprints_of(content: Object) -> Mapping[str, str]:
     """Read which units an object stands for, and their fingerprints."""
     text = content["metadata"].get("annotations", {}).get(FINGERPRINT, "")

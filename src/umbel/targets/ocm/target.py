@@ -252,7 +252,7 @@ class OcmTarget:
         pod = self._cache[kinds.POD].get(f"{names.hub}-0", names.namespace)
         whole = self._cache[kinds.STATEFUL_SET].get(names.hub, names.namespace)
         found = seeing.hub_sightings(whole, pod)
-        works = self._works()
+        works = seeing.by_cluster(self._cache[kinds.WORK].of(names.addon))
         for installed in self._cache[kinds.INSTALLED].of(names.addon):
             cluster = installed["metadata"]["namespace"]
             found |= seeing.site_sightings(
@@ -264,15 +264,9 @@ class OcmTarget:
             raise CannotSee(blind[0])
         return {n: Unknown(blind[0]) for n in found} if blind else found
 
-    def _works(self) -> dict[str, list[Object]]:
-        found: dict[str, list[Object]] = {}
-        for work in self._cache[kinds.WORK].of(self._names.addon):
-            found.setdefault(work["metadata"]["namespace"], []).append(work)
-        return found
-
     def reports(self) -> dict[str, seeing.Report]:
         """Give what each site said last."""
-        return {cluster: seeing.report_of(works) for cluster, works in self._works().items()}
+        return seeing.reports_of(self._cache[kinds.WORK].of(self._names.addon))
 
     async def ensure(self, units: Sequence[Unit]) -> None:
         """Have these units; sites that run already change batch by batch."""
