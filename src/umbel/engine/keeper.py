@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 
@@ -71,5 +72,6 @@ class Keeper:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 raise NotReady(federation.name, ready.message)
-            async with asyncio.timeout(left_s):
-                await changed()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await changed()

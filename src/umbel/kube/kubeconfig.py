@@ -33,7 +33,7 @@ class KubeconfigUnusable(RequestError):
     def __init__(self, path: str, why: str) -> None:
         super().__init__(
             f"the kubeconfig {path} cannot be used: {why}",
-            hint="set KUBECONFIG, or name the file with --kubeconfig and a context with --context",
+            hint="set KUBECONFIG to the file that kubectl uses for the hub, and choose its context",
         )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 import pytest
 
-from umbel.engine.engine import CannotLook, Engine
+from umbel.engine import keeper as keepers
+from umbel.engine.engine import CannotLook, Engine, NotReady
 from umbel.engine.keeper import Keeper
 from umbel.model.federation import Federation
 from umbel.model.status import Condition
@@ -109,3 +111,16 @@ async def test_up_tells_each_reason_once_and_returns_when_it_takes_runs(house: H
     status = await house.keeper.up(federation(), said.append, changed)
     assert status.phase == "Ready"
     assert said == ["gate is starting"]
+
+
+async def test_up_gives_up_when_its_time_is_over_and_says_why(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keepers, "UP_TIMEOUT_S", 0.01)
+    house.target.slow.add("hub/gate")
+
+    async def nothing_changes() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(NotReady, match="gate is starting"):
+        await house.keeper.up(federation(), lambda _: None, nothing_changes)
