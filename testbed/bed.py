@@ -66,10 +66,7 @@ class Bed:
         with locks.held(locks.of_state(state), f"the test bed in {state}"):
             _clear(state)
             if archives:
-                former = locks.take_nodes(state, lasting=lasting)
-                clean(state)  # nodes have one set of names on a machine
-                if former:
-                    _clear(former)
+                take_nodes(state, lasting=lasting)
             bed = cls(plan(state, fleet.names, fleet.nodes if archives else {}))
             with ExitStack() as undo:
                 undo.callback(bed.stop)
@@ -181,6 +178,14 @@ class Bed:
 
 def names_of(archives: Sequence[Path]) -> str:
     return "\n".join(path.name for path in archives)
+
+
+def take_nodes(state: Path, *, lasting: bool) -> None:
+    """Have the nodes of this machine for the test bed there; what a crashed one left goes first."""
+    former = locks.take_nodes(state, lasting=lasting)
+    clean(state)  # nodes have one set of names on a machine
+    if former:
+        _clear(former)
 
 
 def clear(state: Path) -> None:

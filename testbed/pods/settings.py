@@ -150,6 +150,7 @@ def kubelet_config(
         "imageMinimumGCAge": "24h",
         "imageGCHighThresholdPercent": 100,
         "nodeStatusUpdateFrequency": "4s",
+        "syncFrequency": "10s",  # how soon a changed Secret reaches its pod; a minute otherwise
         "evictionHard": {
             "memory.available": "100Mi",
             "nodefs.available": "1%",

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from testbed import fleet
 from testbed.api import Api
-from testbed.bed import Bed
+from testbed.bed import Bed, take_nodes
 from testbed.build import build
 from testbed.errors import CannotRun
 from testbed.pods import cgroups, images, network
@@ -74,12 +74,13 @@ def bed(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Be
     if STATE in os.environ:
         yield standing(Path(os.environ[STATE]))
         return
+    state = tmp_path_factory.mktemp("bed") / "s"
     real = not why_not(assert_can_run)
+    if real:
+        take_nodes(state, lasting=False)  # and with them goes what a crashed bed left
     before = traces() if real else None
     archives = images.build(cache() / "images") if real else ()
-    one = Bed.up(
-        tmp_path_factory.mktemp("bed") / "s", FLEET, lambda _: None, archives, lasting=False
-    )
+    one = Bed.up(state, FLEET, lambda _: None, archives, lasting=False)
     yield one
     one.down()
     if before:

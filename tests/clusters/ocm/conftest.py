@@ -29,6 +29,7 @@ from umbel.targets.ocm.install import OPERATOR, OperatorSettings, operator_objec
 Declare = Callable[[str, str, Object], Federation]
 Meet = Callable[[Federation], Person]
 BUILT = "testbed.umbel.dev/built"  # a fresh image of the same name: the operator starts anew
+SPREAD = {"name": "UMBEL_SPREAD_SECONDS", "value": "30"}  # the bed's nodes are quick
 DEPLOYMENT = ("apps/v1", "Deployment", OPERATOR, SYSTEM)
 LEASE = ("coordination.k8s.io/v1", "Lease", OPERATOR, SYSTEM)
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -40,8 +41,9 @@ def operator(pods: Bed, hub: Api) -> Api:
     hub.apply(federation_crd())
     for content in operator_objects(OperatorSettings(image=images.UMBEL)):
         if content["kind"] == "Deployment":
-            meta = content["spec"]["template"]["metadata"]
-            meta["annotations"] = {BUILT: pods.loaded.read_text().split()[-1]}
+            template = content["spec"]["template"]
+            template["metadata"]["annotations"] = {BUILT: pods.loaded.read_text().split()[-1]}
+            template["spec"]["containers"][0]["env"].append(SPREAD)
         hub.apply(content)
     hub.wait(DEPLOYMENT, rolled_out, 120)
     leaders = {pod["metadata"]["name"] for pod in operator_pods(hub)}
@@ -176,7 +178,7 @@ def rotor(lasting: Declare) -> Federation:
 def turning(rotor: Federation, meet: Meet) -> Turning:
     """It takes minutes until every pod trusts a new authority: other stories are told meanwhile."""
     rotor.until_ready("berlin")
-    person, rounds = meet(rotor), 100
+    person, rounds = meet(rotor), 60
     run = person.starts(num_server_rounds=rounds, min_nodes=1, seconds=2.0)
     before = rotor.secret(rotor.names.user_secret("owner"))["ca.crt"].strip()
     path = rotor.hub.path(rotor.key[0], "Federation", rotor.namespace, rotor.name)
