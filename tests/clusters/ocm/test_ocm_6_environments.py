@@ -33,6 +33,7 @@ from tests.integration.exec.wheels import make_wheel
 
 PACKAGES = {"vision": "tiny_vision", "text": "tiny_text"}
 BOTH = "localhost/umbel-both:dev"
+ELSEWHERE = "elsewhere.example.org"  # only boston has a mirror of it
 CONTROLLER = "hub-work"
 SETS = ("work.open-cluster-management.io/v1alpha1", "ManifestWorkReplicaSet")
 LOOK = """
@@ -83,7 +84,8 @@ def environment(name: str, **more: Any) -> Object:
 
 def wanted(*environments: Object) -> Object:
     """Give the spec of a federation over both clusters, with these environments."""
-    changes = {"rollout": {"maxConcurrent": 1}, "drainSeconds": 20}
+    own = {"boston": {"mirrors": [{"source": ELSEWHERE, "mirror": "localhost"}]}}
+    changes = {"rollout": {"maxConcurrent": 1}, "drainSeconds": 20, "clusters": own}
     group = {"name": "all", "on": "ocm", "kubernetes": changes}
     return spec(group, runtime=runtime(*environments))
 
@@ -97,6 +99,7 @@ def clinics(built: Bed, declare: Declare) -> Federation:  # noqa: ARG001  # imag
     """A federation where `vision` is for sites with a GPU, and `text` for the others."""
     vision = environment("vision", predicates=labelled("gpu", "true")["predicates"])
     text = environment("text", predicates=labelled("gpu", "false")["predicates"])
+    text["image"]["name"] = image_of("text").replace("localhost", ELSEWHERE)
     return declare("ocm-environments", "clinics", wanted(vision, text))
 
 
@@ -142,6 +145,15 @@ def test_environments_go_to_the_clusters_that_match(
     assert executors(spokes["boston"], ready.names) == {"text"}
     said = condition(ready.seen(), "EnvironmentsSent")
     assert said["message"] == "vision: on 1 of 1 clusters; text: on 1 of 1 clusters"
+
+
+def test_a_clusters_own_values_reach_its_executors(
+    ready: Federation, spokes: Mapping[str, Api]
+) -> None:
+    name = pod_of(spokes["boston"], ready.names, "umbel.dev/environment=text")
+    pod = spokes["boston"].get("v1", "Pod", name, ready.names.addon)
+    assert pod is not None
+    assert pod["spec"]["containers"][0]["image"] == image_of("text")
 
 
 def test_two_apps_at_once_on_their_own_sites_see_nothing_of_each_other(
@@ -250,11 +262,11 @@ def test_an_environment_that_is_taken_out_is_gone_everywhere(
     ready.change(runtime=runtime(vision))
     has(spokes["boston"], ready, set())
     left = [one["metadata"]["labels"]["umbel.dev/environment"] for one in sets(hub, ready)]
-    assert left == ["vision"]
+    assert left == ["vision"] * 2  # boston has values of its own
     placements = hub.list(
         f"{CLUSTER}/v1beta1", "Placement", ready.namespace, "umbel.dev/environment"
     )
-    assert len(list(placements)) == 1
+    assert len(list(placements)) == 2
     ready.until_ready("berlin", "boston")
 
 

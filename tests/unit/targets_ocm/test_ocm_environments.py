@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ def federation(*declared: Any, groups: Any = None) -> Federation:
 
 def sent(groups: Any = None, /, **more: Any) -> Sent:
     made = federation({**VISION, **more}, groups=groups)
-    return environments.sent_by(made, NAMES, "umbel:1")[0]
+    return environments.sent_by(made, NAMES, "umbel:1", {})[0]
 
 
 def labelled(**labels: str) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def test_only_the_named_groups_count() -> None:
 
 def test_its_name_is_its_own_among_everybodys_works_and_fits_into_labels() -> None:
     one = sent(name="a-very-long-name-of-an-environment-indeed")
-    other = environments.Sent(one.federation, Names("fl2", "lab"), one.environment, "umbel:1")
+    other = replace(one, names=Names("fl2", "lab"))
     assert one.name != other.name
     assert len(f"{'n' * 30}.{one.name}") <= 63
     made = environments.work_set(one)
@@ -173,7 +174,7 @@ def test_a_change_of_what_it_is_told_restarts_it() -> None:
     )
     marks = {
         json.dumps(
-            deployment(environments.sent_by(one, NAMES, "u")[0])["spec"]["template"]["metadata"]
+            deployment(environments.sent_by(one, NAMES, "u", {})[0])["spec"]["template"]["metadata"]
         )
         for one in (slow, quick)
     }

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -51,10 +52,11 @@ class Hub:
     def names(self, kind: kinds.Kind) -> set[str]:
         return {name.split("-")[1] for one, _, name in self.api.objects if one is kind}
 
-    def is_so(self, name: str, wanted: int, **summary: int) -> None:
+    def is_so(self, name: str, wanted: int, variant: str = "", **summary: int) -> None:
         """Let OCM say how far an environment is."""
-        own = environments.sent_by(federation(VISION, TEXT), NAMES, "")
-        key = next(one.name for one in own if one.environment.name == name)
+        own = environments.sent_by(federation(VISION, TEXT), NAMES, "", {})
+        one = next(one for one in own if one.environment.name == name)
+        key = replace(one, variant=replace(one.variant, key=variant)).name
         for kind, status in (
             (kinds.PLACEMENT, {"numberOfSelectedClusters": wanted}),
             (kinds.WORK_SET, self._status(wanted, **summary)),
@@ -70,7 +72,7 @@ class Hub:
         return {"summary": summary, "conditions": [rolled]}
 
     def decide(self, name: str, *clusters: str) -> None:
-        own = environments.sent_by(federation(VISION, TEXT), NAMES, "")
+        own = environments.sent_by(federation(VISION, TEXT), NAMES, "", {})
         key = next(one.name for one in own if one.environment.name == name)
         made = [{"clusterName": cluster} for cluster in clusters]
         self.api.put(
@@ -202,18 +204,43 @@ async def test_an_unknown_group_stops_only_the_environment_that_names_it(hub: Hu
     assert hub.names(kinds.WORK_SET) == {"text"}
 
 
-async def test_sites_with_their_data_in_different_folders_are_told(hub: Hub) -> None:
-    groups = [
-        {
-            "name": "all",
-            "on": "ocm",
-            "data": {"hostPath": "/a"},
-            "kubernetes": {"clusters": {"berlin": {"hostPath": "/b"}}},
-        }
-    ]
-    await hub.send(VISION, groups=groups)
-    assert hub.said.reason == "DataDiffers"
-    assert hub.names(kinds.WORK_SET) == set()
+BERLIN_APART = [
+    {
+        "name": "all",
+        "on": "ocm",
+        "data": {"hostPath": "/a"},
+        "kubernetes": {"clusters": {"berlin": {"hostPath": "/b"}}},
+    }
+]
+
+
+async def test_clusters_with_values_of_their_own_get_a_set_of_their_own(hub: Hub) -> None:
+    await hub.send(VISION, groups=BERLIN_APART)
+    folders = {}
+    for kind, namespace, name in hub.api.objects:
+        if kind is kinds.WORK_SET:
+            found = hub.api.get(kind, name, namespace)
+            assert found is not None
+            spec = found["spec"]["manifestWorkTemplate"]["workload"]["manifests"][1]["spec"]
+            volumes = spec["template"]["spec"]["volumes"]
+            folders[name] = [v["hostPath"]["path"] for v in volumes if "hostPath" in v]
+    assert sorted(folders.values()) == [["/a"], ["/b"]]
+    assert hub.names(kinds.WORK_SET) == {"vision"}
+    await hub.send(VISION, groups=[{"name": "all", "on": "ocm"}])
+    assert len([1 for kind, *_ in hub.api.objects if kind is kinds.WORK_SET]) == 1
+
+
+async def test_an_environment_is_judged_by_all_its_clusters(hub: Hub) -> None:
+    await hub.send(VISION, groups=BERLIN_APART)
+    hub.is_so("vision", 2, total=2)
+    await hub.seen()
+    assert hub.said.message == "vision: on its way"
+    hub.is_so("vision", 1, "all/berlin", total=1, progressing=1)
+    await hub.seen()
+    assert (hub.said.reason, hub.said.message) == ("Sending", "vision: on 2 of 3 clusters")
+    hub.is_so("vision", 1, "all/berlin", total=1)
+    await hub.seen()
+    assert (hub.said.reason, hub.said.message) == ("Sent", "vision: on 3 of 3 clusters")
 
 
 async def test_it_is_known_where_an_app_can_run(hub: Hub) -> None:

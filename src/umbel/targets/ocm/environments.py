@@ -1,15 +1,15 @@
 """Environments of apps as objects: an executor on every cluster that runs a SuperNode. Pure.
 
 A ManifestWorkReplicaSet sends the executor to the clusters that have the federation's add-on and
-match the environment. It has no values of single clusters; what is a site's own (certificate and
-secret) is made at the site, and mounted there.
+match the environment: one for all whose values are the same (variants.py). What is a site's own
+(certificate and secret) is made at the site, and mounted there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,17 @@ from umbel.model.placement import Predicate, SiteSelector
 from umbel.targets.ocm import choosing
 from umbel.targets.ocm.hub import CONFIG_HASH, exec_config
 from umbel.targets.ocm.names import PART, Names
-from umbel.targets.ocm.pods import Object, container, empty, mount, pod_security, tolerations
+from umbel.targets.ocm.pods import (
+    Object,
+    container,
+    empty,
+    mirrored,
+    mount,
+    pod_security,
+    proxied,
+    tolerations,
+)
+from umbel.targets.ocm.variants import Variant, variants
 
 WORK_SETS = "work.open-cluster-management.io/v1alpha1"
 ADDON_LABEL = "feature.open-cluster-management.io/addon-"  # OCM puts it on clusters that have one
@@ -51,32 +61,18 @@ class Sent:
     names: Names
     environment: Environment
     image: str  # where the environment names none
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The groups whose sites have it."""
-        named = self.environment.groups
-        return tuple(g for g in self.federation.spec.groups if not named or g.name in named)
+    variant: Variant  # the clusters it goes to, and their values
 
     @property
     def settings(self) -> SitesOnKubernetes:
-        """How its pods run: as those of the first of its groups."""
-        return self.groups[0].kubernetes or SitesOnKubernetes()
-
-    @property
-    def data_paths(self) -> frozenset[str]:
-        """Where its sites have their data; one pod for all clusters can mount one folder."""
-        found: set[str] = set()
-        for group in self.groups:
-            found.add(group.data.host_path or "")
-            own = (group.kubernetes or SitesOnKubernetes()).clusters.values()
-            found |= {values.host_path for values in own if values.host_path}
-        return frozenset(found)
+        """How its pods run."""
+        return self.variant.values.settings
 
     @property
     def name(self) -> str:
         """Of its objects on the hub: works of it have that name too, among everybody's."""
-        about = f"{self.names.owner}/{self.environment.name}"
+        key = f"/{self.variant.key}" if self.variant.key else ""
+        about = f"{self.names.owner}/{self.environment.name}{key}"
         mark = hashlib.sha256(about.encode()).hexdigest()[:8]
         return f"umbel-{self.environment.name[:_SHORT]}-{mark}"  # OCM makes labels of it
 
@@ -101,14 +97,15 @@ def placement(sent: Sent) -> Object:
 
     An add-on that is not available for a while must not take the executor away from its task.
     """
-    sets = dict.fromkeys(s for group in sent.groups for s in choosing.cluster_sets(group))
+    shares = sent.variant.shares
+    sets = dict.fromkeys(s for share in shares for s in choosing.cluster_sets(share.group))
     chosen = [
-        _both(group, own, f"{ADDON_LABEL}{sent.names.addon}")
-        for one in sent.groups
-        for group in one.placement.predicates or (Predicate(),)
+        _both(sent, group, own, share.expressions)
+        for share in shares
+        for group in share.group.placement.predicates or (Predicate(),)
         for own in sent.environment.predicates or (Predicate(),)
     ]
-    tolerated = [t for group in sent.groups for t in choosing.tolerated(group)]
+    tolerated = [t for share in shares for t in choosing.tolerated(share.group)]
     return {
         "apiVersion": choosing.API,
         "kind": "Placement",
@@ -121,15 +118,16 @@ def placement(sent: Sent) -> Object:
     }
 
 
-def _both(group: Predicate, own: Predicate, addon: str) -> Object:
+def _both(sent: Sent, group: Predicate, own: Predicate, named: Sequence[str]) -> Object:
     """Write a selector for clusters that satisfy both, and have the add-on."""
     selectors: tuple[SiteSelector, ...] = (
         group.required_cluster_selector,
         own.required_cluster_selector,
     )
+    addon = f"{ADDON_LABEL}{sent.names.addon}"
     labels: list[Object] = [{"key": addon, "operator": "Exists"}]
     claims: list[Object] = []
-    expressions: list[str] = []
+    expressions = list(named)
     for selector in selectors:
         said = selector.model_dump(mode="json", by_alias=True)
         wanted = said["labelSelector"]
@@ -255,13 +253,16 @@ def _deployment(sent: Sent) -> Object:
 def _pod(sent: Sent) -> Object:
     image, settings = sent.environment.image, sent.settings
     given = sent.environment.resources.model_dump()
-    data = next(iter(sent.data_paths)) if len(sent.data_paths) == 1 else ""
+    data = sent.variant.values.data
     mounts = [
         mount("config", places.CONFIG, read_only=True),
         mount("runtime", places.RUNTIME, read_only=True),
         *([mount("data", POD_DATA, read_only=True)] if data else []),
         *([mount("bundle", places.BUNDLE, read_only=True)] if sent.environment.bundle else []),
     ]
+    name = mirrored(image.name or sent.image, settings.mirrors)
+    said = proxied(settings.proxy, f"{sharing.SERVICE}.{sent.names.addon}.svc")
+    env = {"env": [{"name": key, "value": value} for key, value in said.items()]} if said else {}
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -271,7 +272,7 @@ def _pod(sent: Sent) -> Object:
         "nodeSelector": settings.node_selector,
         "tolerations": tolerations(settings.tolerations),
         "containers": [
-            container("app", image.name or sent.image, image.pull_policy, mounts, resources=given)
+            {**container("app", name, image.pull_policy, mounts, resources=given), **env}
         ],
         "volumes": _volumes(sent, data),
     }
@@ -295,7 +296,8 @@ def _bundle(sent: Sent) -> list[Object]:
     bundle = sent.environment.bundle
     if bundle is None:
         return []
-    source = {"reference": bundle.image, "pullPolicy": bundle.pull_policy}
+    name = mirrored(bundle.image, sent.settings.mirrors)
+    source = {"reference": name, "pullPolicy": bundle.pull_policy}
     return [{"name": "bundle", "image": source}]
 
 
@@ -329,6 +331,17 @@ def at_sites(federation: Federation, names: Names) -> list[Object]:
     ]
 
 
-def sent_by(federation: Federation, names: Names, image: str) -> Sequence[Sent]:
-    """List the federation's environments with what they are sent with."""
-    return [Sent(federation, names, one, image) for one in federation.spec.runtime.environments]
+def sent_by(
+    federation: Federation, names: Names, image: str, homes: Mapping[str, str]
+) -> Sequence[Sent]:
+    """List the federation's environments with what they are sent with, and whereto."""
+    return [
+        Sent(federation, names, one, image, variant)
+        for one in federation.spec.runtime.environments
+        for variant in variants(_groups(federation, one), homes)
+    ]
+
+
+def _groups(federation: Federation, environment: Environment) -> list[Group]:
+    named = environment.groups
+    return [group for group in federation.spec.groups if not named or group.name in named]

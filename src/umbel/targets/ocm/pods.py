@@ -7,9 +7,10 @@ from typing import Any
 
 from umbel.agent.pod.places import HEALTH_PORTS, USER
 from umbel.model.federation import Federation
-from umbel.model.kubernetes import PodToleration
+from umbel.model.kubernetes import Mirror, PodToleration, Proxy
 
 Object = dict[str, Any]
+LOOPBACK = ("localhost", "127.0.0.1")  # containers of a pod speak to each other by no proxy
 REQUESTS: Mapping[str, Mapping[str, str]] = {
     "superlink": {"cpu": "50m", "memory": "192Mi"},
     "gate": {"cpu": "20m", "memory": "64Mi"},
@@ -107,3 +108,23 @@ def pull(federation: Federation, default: str) -> tuple[str, str, list[Object]]:
     image = federation.spec.runtime.image
     secrets = [{"name": name} for name in image.pull_secrets]
     return image.name or default, image.pull_policy, secrets
+
+
+def mirrored(image: str, mirrors: Sequence[Mirror]) -> str:
+    """Say where an image is pulled from: as OCM does it for add-ons, the last that fits."""
+    found = image
+    for one in mirrors:
+        source, mirror = one.source.removesuffix("/"), one.mirror.removesuffix("/")
+        if image.startswith(source):
+            found = f"{mirror}{image.removeprefix(source)}"
+    return found
+
+
+def proxied(proxy: Proxy, *direct: str) -> dict[str, str]:
+    """Give the variables that name the way out, as OCM does it for add-ons; `direct` need none."""
+    if not proxy.http_proxy and not proxy.https_proxy:
+        return {}
+    around = ",".join(part for part in (proxy.no_proxy, *LOOPBACK, *direct) if part)
+    said = {"HTTP_PROXY": proxy.http_proxy, "HTTPS_PROXY": proxy.https_proxy, "NO_PROXY": around}
+    both = {**said, **{key.lower(): value for key, value in said.items()}}
+    return {key: value for key, value in both.items() if value}

@@ -10,10 +10,11 @@ from umbel.kube.cache import Cache
 from umbel.kube.client import Kube
 from umbel.kube.kinds import Object
 from umbel.model.federation import Federation
+from umbel.model.kubernetes import Environment
 from umbel.model.status import Condition
 from umbel.targets.ocm import environments
 from umbel.targets.ocm.environments import Sent
-from umbel.targets.ocm.names import PART, Names
+from umbel.targets.ocm.names import PART, SITE_GROUP, Names
 from umbel.targets.ocm.seeing import condition_of
 from umbel.targets.ocm.writing import Writer
 
@@ -39,16 +40,26 @@ class Sending:
 
     async def settle(self, federation: Federation, image: str) -> None:
         """Have what is declared on its way, and call back what is not any more."""
-        declared = environments.sent_by(federation, self._names, image)
-        self._refused = [bad for one in declared if (bad := _unfit(one)) is not None]
+        declared = environments.sent_by(federation, self._names, image, self._homes(federation))
+        wanted = federation.spec.runtime.environments
+        self._refused = [bad for one in wanted if (bad := _unfit(federation, one)) is not None]
         unfit = {bad.message.partition(":")[0] for bad in self._refused}
         self._sent = [one for one in declared if one.environment.name not in unfit]
-        if declared and not await self._is_served():
+        if wanted and not await self._is_served():
             self._sent, self._refused = (), [_off("the hub does not serve the kind")]
         for one in self._sent:
             await self._writer.have(environments.placement(one))
             await self._writer.have(environments.work_set(one))
         await self._call_back({one.name for one in self._sent})
+
+    def _homes(self, federation: Federation) -> dict[str, str]:
+        """Say which group each cluster belongs to, where there are several."""
+        if len(federation.spec.groups) == 1:
+            return {}
+        return {
+            one["metadata"]["namespace"]: one["metadata"]["labels"].get(SITE_GROUP, "")
+            for one in self._cache[kinds.INSTALLED].of(self._names.addon)
+        }
 
     async def _is_served(self) -> bool:
         self._serves = self._serves or await self._kube.serves(kinds.WORK_SET)
@@ -79,57 +90,64 @@ class Sending:
             return self._refused[:1]
         if not self._sent:
             return []
-        judged = [self._judge(one) for one in self._sent]
+        named = dict.fromkeys(one.environment.name for one in self._sent)
+        judged = [
+            self._judge(name, [one for one in self._sent if one.environment.name == name])
+            for name in named
+        ]
         bad = next((c for c in judged if c.status != "True"), None)
         words = "; ".join(c.message for c in judged)
         if bad is not None:
             return [Condition(_SENT, bad.status, bad.reason, words, bad.hint)]
         return [Condition(_SENT, "True", "Sent", words)]
 
-    def _judge(self, one: Sent) -> Condition:
-        name = one.environment.name
-        found = self._cache[kinds.WORK_SET].get(one.name, one.names.namespace)
-        chosen = self._cache[kinds.PLACEMENT].get(one.name, one.names.namespace)
-        if found is None or chosen is None:
-            return Condition(_SENT, "False", "Sending", f"{name}: on its way")
-        if not found.get("status"):
-            if _age_s(found) > REACTS_IN_S:
+    def _judge(self, name: str, sent: Sequence[Sent]) -> Condition:
+        """Judge an environment by all that it is sent with."""
+        found = [self._cache[kinds.WORK_SET].get(one.name, one.names.namespace) for one in sent]
+        there = [one for one in found if one is not None]
+        chosen = [self._cache[kinds.PLACEMENT].get(one.name, one.names.namespace) for one in sent]
+        if silent := [one for one in there if not one.get("status")]:
+            if any(_age_s(one) > REACTS_IN_S for one in silent):
                 return _off("nothing on the hub reacts to it")
             return Condition(_SENT, "False", "Sending", f"{name}: on its way")
-        wanted = chosen.get("status", {}).get("numberOfSelectedClusters") or 0
-        if not wanted:
+        if len(there) < len(sent) or None in chosen:
+            return Condition(_SENT, "False", "Sending", f"{name}: on its way")
+        wanted = [_selected(one) for one in chosen if one is not None]
+        if not any(wanted):
             hint = "its groups' sites are chosen first; then look at its predicates"
             return Condition(_SENT, "False", "NothingMatches", f"{name}: on no cluster", hint)
-        return _progress(one, found, wanted)
+        used = [(one, number) for one, number in zip(there, wanted, strict=True) if number]
+        return _progress(name, used)
 
 
-def _progress(one: Sent, found: Object, wanted: int) -> Condition:
-    summary = found["status"].get("summary") or {}
-    total, busy = int(summary.get("total") or 0), int(summary.get("progressing") or 0)
-    failed = int(summary.get("degraded") or 0)
-    words = f"{one.environment.name}: on {max(0, total - busy)} of {wanted} clusters"
-    label = (
-        f"work.open-cluster-management.io/manifestworkreplicaset={one.names.namespace}.{one.name}"
+def _selected(placement: Object) -> int:
+    return placement.get("status", {}).get("numberOfSelectedClusters") or 0
+
+
+def _progress(name: str, sent: Sequence[tuple[Object, int]]) -> Condition:
+    summaries = [one["status"].get("summary") or {} for one, _ in sent]
+    total, busy, failed = (
+        sum(int(each.get(key) or 0) for each in summaries)
+        for key in ("total", "progressing", "degraded")
     )
-    hint = f"kubectl get manifestworks -A -l {label} -o yaml"
+    wanted = sum(number for _, number in sent)
+    words = f"{name}: on {max(0, total - busy)} of {wanted} clusters"
+    sets = [f"{one['metadata']['namespace']}.{one['metadata']['name']}" for one, _ in sent]
+    label = f"work.open-cluster-management.io/manifestworkreplicaset in ({','.join(sets)})"
+    hint = f"kubectl get manifestworks -A -l '{label}' -o yaml"
     if failed:
         return Condition(_SENT, "False", "ExecutorsFail", f"{words}, fails on {failed}", hint)
-    done = condition_of(found, "PlacementRolledOut").get("status") == "True"
+    done = all(condition_of(one, "PlacementRolledOut").get("status") == "True" for one, _ in sent)
     if not done or total < wanted or busy:
         return Condition(_SENT, "False", "Sending", words, hint)
     return Condition(_SENT, "True", "Sent", words)
 
 
-def _unfit(one: Sent) -> Condition | None:
-    """Say why one pod for all clusters cannot be; nothing of such an environment is made."""
-    name = one.environment.name
-    if unknown := set(one.environment.groups) - {g.name for g in one.federation.spec.groups}:
-        words = f"{name}: there is no group {', '.join(sorted(unknown))}"
+def _unfit(federation: Federation, wanted: Environment) -> Condition | None:
+    """Say why it cannot be sent; nothing of such an environment is made."""
+    if unknown := set(wanted.groups) - {g.name for g in federation.spec.groups}:
+        words = f"{wanted.name}: there is no group {', '.join(sorted(unknown))}"
         return Condition(_SENT, "False", "UnknownGroup", words, "spec.groups has their names")
-    if len(one.data_paths) > 1:
-        words = f"{name}: its sites have their data in different folders"
-        hint = "one environment for each folder, with groups or predicates of its own"
-        return Condition(_SENT, "False", "DataDiffers", words, hint)
     return None
 
 

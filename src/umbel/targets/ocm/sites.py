@@ -23,6 +23,7 @@ from umbel.targets.ocm import environments
 from umbel.targets.ocm.hub import exec_config
 from umbel.targets.ocm.names import FINGERPRINT, PART, SITE_GROUP, Names
 from umbel.targets.ocm.pods import (
+    LOOPBACK,
     Object,
     container,
     empty,
@@ -42,7 +43,6 @@ PIECES = 4  # variables that carry a site's settings: each holds 1,024 character
 PIECE = 1024
 FEEDBACK = ("publicKey", "fingerprint", "state", "message", "version", "release")
 DRAIN_MARGIN_S = 30
-LOOPBACK = ("localhost", "127.0.0.1")  # containers of a pod speak to each other by no proxy
 
 
 @dataclass(frozen=True, slots=True)
