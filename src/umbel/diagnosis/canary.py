@@ -27,8 +27,9 @@ kind: Federation
 metadata: {name: canary}
 spec: {groups: [{name: canary, sites: 1}]}
 """
-# Only when a round lasts longer than an answer is held; only where apps' executors are pods.
-SELDOM = {Way.NAPS_GRID, Way.ASSIGN}
+# Only when a round lasts longer than an answer is held; only where apps' executors are pods; only when
+# a task takes longer than ten seconds.
+SELDOM = {Way.NAPS_GRID, Way.ASSIGN, Way.ENDED}
 _TOLD = re.compile(r"canary: (\{.*\})")
 
 

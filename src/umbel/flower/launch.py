@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from umbel.errors import WorldError
-from umbel.flower import drain
+from umbel.flower import drain, ended
 from umbel.flower.environments import Served
 from umbel.flower.fast import (
     batch_client,
@@ -143,15 +143,13 @@ def supernode(
         ready.write_text(str(os.getpid()))
 
     ringing.connected(connected)
-    if drains:
-        drain.install()
-        drain.take_over(ready.with_suffix(".node"))
     if guard.open_to(Way.HOLD_NODE):
         tell = _serve(bells, Poker(wake), environments or {})
         ringing.supernode(bells, changed.set, tell)
-    if guard.open_to(Way.NAPS_NODE):
-        loop: Any = import_module("flwr.supernode.start_client_internal")
-        loop.time = Naps(changed, 3, Way.NAPS_NODE)
+    _wait_well(changed)
+    if drains:
+        drain.install()
+        drain.take_over(ready.with_suffix(".node"))
     if guard.open_to(Way.TICKS):
         ticks.install()
     if guard.open_to(Way.SIGNATURES):
@@ -162,6 +160,15 @@ def supernode(
     sys.argv = list(argv)
     plain_logs()
     module.flower_supernode()
+
+
+def _wait_well(changed: threading.Event) -> None:
+    """Let the SuperNode's loop wait for events, and not for what nobody wants any more."""
+    loop: Any = import_module("flwr.supernode.start_client_internal")
+    if guard.open_to(Way.NAPS_NODE):
+        loop.time = Naps(changed, 3, Way.NAPS_NODE)
+    if guard.open_to(Way.ENDED):
+        ended.install()
 
 
 def _serve(

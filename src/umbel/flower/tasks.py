@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from umbel.flower import ended
 from umbel.flower.environments import HEADER
 from umbel.flower.fast import batch_client, guard, pages, silence
 from umbel.flower.fast.guard import Way
@@ -242,6 +243,7 @@ def run_client_task(address: str, ca: bytes, task: Task, given: Given) -> None:
     """Run a ClientApp task to its end; leaves by SystemExit."""
     prepare()
     module: Any = import_module("flwr.supernode.runtime.run_clientapp")
+    ended.mind_refusals(module)
     _hand_over(module, given)
     if given.memory:
         find = module.get_load_client_app_fn

@@ -74,6 +74,20 @@ def test_an_operator_runs_an_app_and_sees_its_log(operator: Person) -> None:
     assert {("control/start-run", 200), ("control/list-runs", 200)} <= done
 
 
+@pytest.mark.long
+def test_what_flower_stops_ends_at_the_sites_too_and_the_next_run_has_its_turn(
+    operator: Person,
+) -> None:
+    """Nobody tells the sites: their SuperNodes ask whether anybody waits for the reply."""
+    lab = operator.home
+    run_id = lab.submit("hang", name="lab")
+    lab.until(lambda: lab.tasks(run_id), "the ClientApps are at work")
+    operator.flwr("stop", run_id, "lab").ok()
+    again = lab.submit("message_numpy", "-c", "num-server-rounds=1", name="lab")
+    assert lab.until_over(again, "lab", 90)["status"] == "completed"
+    lab.until(lambda: not lab.tasks(run_id), "the ClientApps are gone")
+
+
 def test_an_operator_stops_a_run(operator: Person) -> None:
     many = ("--run-config", "num-server-rounds=500")
     said = operator.flwr("run", str(APP), "lab", *many, "--format", "json").ok()

@@ -70,6 +70,7 @@ class Way(StrEnum):
     HOLD_NODE = "held answers of the SuperNode"
     NAPS_NODE = "a SuperNode that waits for events"
     NAPS_GRID = "a ServerApp that waits for events"
+    ENDED = "a SuperNode that gives up what nobody waits for"
     ORDER = "tasks of a run one after the other"
     ASSIGN = "tasks for who has their environment"
     LIGHT = "statements straight to SQLite"
@@ -136,6 +137,7 @@ TOUCHED: dict[Way, tuple[str, ...]] = {
     Way.HOLD_LINK: _LINK,
     Way.HOLD_NODE: _NODE,
     Way.NAPS_NODE: ("flwr.supernode.start_client_internal", *_NODE),
+    Way.ENDED: ("flwr.supernode.start_client_internal", *_NODE),
     Way.NAPS_GRID: ("flwr.superlink.grid.http_grid",),
     Way.ORDER: (*_NODE, "flwr.supercore.routers.runtime.router"),
     Way.ASSIGN: (
