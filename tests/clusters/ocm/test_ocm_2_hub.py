@@ -16,7 +16,7 @@ from testbed.pods import network
 from testbed.pods.commands import CommandFailed
 from testbed.pods.plan import SWITCH
 from testbed.waiting import eventually
-from tests.clusters.ocm.conftest import Declare
+from tests.clusters.ocm.conftest import Declare, Turning
 from tests.clusters.ocm.stories import (
     NOWHERE,
     Federation,
@@ -54,6 +54,12 @@ ask = http.client.HTTPConnection("{0}", {1}, timeout=5)
 ask.request("GET", "/")
 print(ask.getresponse().status)
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def meanwhile(turning: Turning) -> Turning:
+    """It takes minutes: the story of test_ocm_4_identity.py begins here."""
+    return turning
 
 
 def hub_pod(federation: Federation) -> Object:
@@ -175,6 +181,24 @@ def test_a_network_policy_closes_everything_but_the_doors(
     assert dialled(pods, address, HEALTH_PORTS["superlink"]) == "silent"
     assert dialled(pods, address, HEALTH_PORTS["gate"]) == "silent"
     assert dialled(pods, address, RUNTIME_PORT) == "silent"
+
+
+def test_a_change_that_the_hub_would_not_start_with_leaves_it_as_it_is(
+    hub: Api, hospitals: Federation
+) -> None:
+    before = hub_pod(hospitals)["metadata"]["uid"]
+    hospitals.change(superlink={"kubernetes": {"nodeSelector": NOWHERE}})
+    try:
+        told = hospitals.until_said("HubCurrent", "HubTrialFailed")
+        assert "nodes are available" in told["message"]
+        assert hub_pod(hospitals)["metadata"]["uid"] == before
+    finally:
+        back = dict.fromkeys(NOWHERE)
+        hospitals.change(superlink={"kubernetes": {"nodeSelector": back}})
+    hospitals.until_ready("berlin", "boston")
+    trial = ("v1", "Pod", f"{hospitals.names.hub}-trial", hospitals.namespace)
+    eventually("the end of the trial", lambda: hub.get(*trial) is None)
+    assert hub_pod(hospitals)["metadata"]["uid"] == before
 
 
 HOSTS = {"fleetHost": "fleet.example.org", "controlHost": "control.example.org"}

@@ -26,6 +26,7 @@ from tests.integration.exec.wheels import make_wheel
 
 from umbel.flower import versions
 
+pytestmark = pytest.mark.timeout(600)
 BUNDLE = "localhost/umbel-bundle:dev"
 HUB_IMAGE = "localhost/umbel-bundled:dev"
 STRANGE = base64.b64encode(b"k" * 32).decode()

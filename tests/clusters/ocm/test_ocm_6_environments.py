@@ -31,6 +31,7 @@ from tests.clusters.ocm.stories import (
 from tests.clusters.stories import container, once
 from tests.integration.exec.wheels import make_wheel
 
+pytestmark = pytest.mark.timeout(600)
 PACKAGES = {"vision": "tiny_vision", "text": "tiny_text"}
 BOTH = "localhost/umbel-both:dev"
 ELSEWHERE = "elsewhere.example.org"  # only boston has a mirror of it

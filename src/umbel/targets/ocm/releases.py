@@ -20,7 +20,8 @@ from umbel.targets.ocm.names import Names
 from umbel.targets.ocm.seeing import Report, reports_of
 from umbel.targets.ocm.writing import Writer, side_by_side
 
-HALTED = "umbel.dev/halted"  # annotation on the add-on: what failed, by group
+HALTED = "umbel.dev/halted"  # annotation on the add-on: by group what failed, and where
+_NAMED = 3
 
 
 class Releases:
@@ -53,16 +54,16 @@ class Releases:
                 await self._writer.have(made)
         await self._declare(self._halted())
 
-    async def _declare(self, halted: Mapping[str, str]) -> None:
+    async def _declare(self, halted: Mapping[str, Sequence[str]]) -> None:
         first = next(iter(self._templates.values()))
         notes = {HALTED: json.dumps(dict(halted), sort_keys=True)} if halted else {}
         await self._writer.have(sites.addon(self._names, first, notes))
 
-    def _halted(self) -> dict[str, str]:
-        """Read what failed before; what is not wanted any more is forgotten."""
+    def _halted(self) -> dict[str, list[str]]:
+        """Read what failed before, and on whom; what is not wanted any more is forgotten."""
         found = self._cache[kinds.ADDON].get(self._names.addon)
         text = (found or {}).get("metadata", {}).get("annotations", {}).get(HALTED, "{}")
-        return {g: m for g, m in json.loads(text).items() if self._marks.get(g) == m}
+        return {g: said for g, said in json.loads(text).items() if self._marks.get(g) == said[0]}
 
     async def give(
         self,
@@ -90,7 +91,7 @@ class Releases:
         """Take the next steps of a rollout; one that failed is taken back and not tried again."""
         halted = self._halted()
         if group.name in halted:
-            self._courses[group.name] = Course(state="halted")
+            self._courses[group.name] = Course(state="halted", failed=tuple(halted[group.name][1:]))
             return
         settings = group.kubernetes or SitesOnKubernetes()
         candidates = self._candidates(values, verdicts)
@@ -98,7 +99,8 @@ class Releases:
         self._courses[group.name] = course
         self.progress = _progress(group, self._templates[group.name], candidates, course)
         if course.state == "halted":
-            await self._declare({**halted, group.name: self._marks[group.name]})
+            failed = [self._marks[group.name], *course.failed[:_NAMED]]
+            await self._declare({**halted, group.name: failed})
             for site in course.revert:
                 await self._revert(group, site)
         for site in course.update:
@@ -194,12 +196,15 @@ class Releases:
         found = []
         for group, course in self._courses.items():
             if course.state == "halted":
-                failed = ", ".join(course.failed[:3]) or "see the events"
+                failed = ", ".join(course.failed[:_NAMED])
                 words = f"group {group}: too many sites failed ({failed}); all went back"
-                hint = "mend the document: another version begins another rollout"
+                hint = (
+                    f"why: on that cluster, kubectl -n {self._names.addon} get events; "
+                    "then mend the document: another version begins another rollout"
+                )
                 found.append(Condition("RolledOut", "False", "RolloutHalted", words, hint))
             elif course.state == "progressing":
-                who = ", ".join(course.update[:3]) or "those that changed have yet to report"
+                who = ", ".join(course.update[:_NAMED]) or "those that changed have yet to report"
                 words = f"group {group}: {who}"
                 found.append(Condition("RolledOut", "True", "RollingOut", words))
         return found

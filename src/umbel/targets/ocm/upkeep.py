@@ -1,7 +1,8 @@
 """Brings a changed hub into force: between rounds, so that nobody's training is lost.
 
-The parts that a run survives (SuperLink, gate, desk) get a new image in place, in a pause between
-two rounds. Everything else waits until no run is under way; then the pod is made anew.
+What it should become is tried first (trial.py). The parts that a run survives (SuperLink, gate, desk)
+get a new image in place, in a pause between two rounds. Everything else waits until no run is under
+way; then the pod is made anew.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from umbel.kube.cache import Cache
 from umbel.kube.client import Kube
 from umbel.kube.kinds import Object
 from umbel.model.status import Condition
+from umbel.targets.ocm import trial
 from umbel.targets.ocm.desk import DeskClient
 from umbel.targets.ocm.names import Names
 from umbel.targets.ocm.seeing import HOPELESS, condition_of
 
-REVISION = "controller-revision-hash"
 STUCK_S = 120.0
 IN_PLACE = ("superlink", "gate", "desk")
 log = logging.getLogger("umbel.ocm")
@@ -45,6 +46,7 @@ class Upkeep:
         pod = self._cache[kinds.POD].get(f"{names.hub}-0", names.namespace)
         whole = self._cache[kinds.STATEFUL_SET].get(names.hub, names.namespace)
         if pod is None or whole is None or not _is_outdated(pod, whole):
+            await self._end_trial()
             return
         ready = condition_of(pod, "Ready")
         if ready.get("status") != "True":
@@ -53,6 +55,8 @@ class Upkeep:
                 pod
             ):  # a container that restarts is back long before
                 await self._renew(pod, "it does not come up as it is")
+            return
+        if trial.is_needed(pod, whole) and not await self._is_well(whole):
             return
         try:
             rounds = await self._desk().rounds()
@@ -65,6 +69,24 @@ class Upkeep:
             await self._patch(pod, images)
         else:
             self._wait(f"{rounds.active_runs} runs are under way")
+
+    async def _is_well(self, whole: Object) -> bool:
+        """Try what the hub should become; until that went well the hub is left as it is."""
+        tried = self._cache[kinds.POD].get(trial.name_of(self._names), self._names.namespace)
+        if tried is not None and not trial.is_of(tried, whole):
+            await self._end_trial()
+            return False
+        if tried is None:
+            log.info("%s: a changed hub is tried", self._names.owner)
+            await self._kube.create(trial.pod(self._names, whole))
+        found = trial.verdict(tried or {})
+        self.found = [found] if found else []
+        return found is None
+
+    async def _end_trial(self) -> None:
+        tried = self._cache[kinds.POD].get(trial.name_of(self._names), self._names.namespace)
+        if tried is not None and not tried["metadata"].get("deletionTimestamp"):
+            await self._kube.delete(kinds.POD, tried["metadata"]["name"], self._names.namespace)
 
     def _wait(self, why: str) -> None:
         words = f"a changed hub waits: {why}"
@@ -103,7 +125,7 @@ def _is_outdated(pod: Object, whole: Object) -> bool:
     status = whole.get("status", {})
     if status.get("observedGeneration") != whole["metadata"].get("generation"):
         return False  # its controller has not looked yet
-    revision = pod["metadata"].get("labels", {}).get(REVISION)
+    revision = pod["metadata"].get("labels", {}).get(trial.REVISION)
     return bool(status.get("updateRevision")) and revision != status["updateRevision"]
 
 
