@@ -25,13 +25,18 @@ _REFUSED = (401, 403)  # nobody knows the task's token any more
 log = logging.getLogger("flwr")
 
 
+def _unasked(_run_id: int) -> None:
+    """Answer nothing: nobody waits yet."""
+
+
 class _Work:
-    """The message that is in work, and how to ask after its run."""
+    """The message that is in work, and how to ask after its run while its reply is waited for."""
 
     def __init__(self) -> None:
         self.message_id = ""
         self.run_id = 0
-        self.ask: Callable[[], object] | None = None
+        self.get_run: Callable[[int], object] = _unasked
+        self.waiting = False
 
 
 class _Patience:
@@ -49,12 +54,12 @@ class _Patience:
     def sleep(self, seconds: float) -> None:
         """Sleep; raise Flower's own exception when the run that is waited for has ended."""
         self._clock.sleep(seconds)
-        if self._work.ask is None or time.monotonic() - self.asked_s < ASK_S:
+        if not self._work.waiting or time.monotonic() - self.asked_s < ASK_S:
             return
         guard.took(Way.ENDED)
         self.asked_s = time.monotonic()
         with contextlib.suppress(self._failure):  # who cannot ask goes on waiting
-            self._work.ask()
+            self._work.get_run(self._work.run_id)
 
 
 def install() -> None:
@@ -73,19 +78,18 @@ def install() -> None:
             return found
 
         run_id = pull(*args, receive=received, get_run=get_run, **how)
-        work.run_id = run_id or 0
-        work.ask = functools.partial(get_run, run_id)
+        work.run_id, work.get_run = run_id or 0, get_run
         return run_id
 
     @functools.wraps(push)
     def pushed(*args: Any, state: Any, object_store: Any, **how: Any) -> None:
-        patience.asked_s = time.monotonic()
+        patience.asked_s, work.waiting = time.monotonic(), True
         try:
             push(*args, state=state, object_store=object_store, **how)
         except over:
             _give_up(work, state, object_store)
         finally:
-            work.ask = None
+            work.waiting = False
 
     loop._pull_and_store_message, loop._push_messages = pulled, pushed  # noqa: SLF001
     loop.time = patience

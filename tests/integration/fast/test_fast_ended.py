@@ -80,6 +80,16 @@ def test_what_nobody_waits_for_is_given_up(site: Site) -> None:
     assert not site.state.msg_store
 
 
+def test_who_waits_for_no_reply_asks_nobody(site: Site) -> None:
+    loop.time.sleep(3)  # before the first message
+    site.answers = [RunNotRunningException()]
+    site.pulls()
+    loop.time.sleep(3)
+    assert len(site.answers) == 1
+    site.pushes()
+    loop.time.sleep(3)  # and between messages
+
+
 def refused(status: int) -> httpx.HTTPStatusError:
     request = httpx.Request("POST", "https://node/")
     return httpx.HTTPStatusError("", request=request, response=httpx.Response(status))
