@@ -39,7 +39,8 @@ def build(tell: Tell) -> dict[str, float]:
             shutil.rmtree(half)  # of a build that was killed; Go's own caches are as they were
         if not all((programs.etcd_folder() / name).exists() for name in programs.ETCD):
             took["etcd"] = _timed(_unpack_etcd, tell)
-        missing = [upstream for upstream in programs.UPSTREAMS if not _is_built(upstream)]
+        ours = [upstream for upstream in programs.UPSTREAMS if not programs.given(upstream)]
+        missing = [upstream for upstream in ours if not _is_built(upstream)]
         if missing:
             go = find_go()
             with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:

@@ -9,9 +9,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from testbed.errors import NotBuilt
+from testbed.errors import BedError, NotBuilt
 
 MODULES = Path(__file__).parent / "modules"
+OTHER_OCM = "UMBEL_TESTBED_OCM"
+
+
+class NotGiven(BedError):
+    """The folder with another OCM lacks something."""
+
+    def __init__(self, what: str, folder: Path) -> None:
+        super().__init__(
+            f"{folder} has no {what}",
+            hint=f"{OTHER_OCM} names a folder with every `ocm-…` program and `crds/`; "
+            "unset it for the version that is built here",
+        )
 
 
 @dataclass(frozen=True)
@@ -119,24 +131,33 @@ def folder_of(upstream: Upstream) -> Path:
     return cache() / "bin" / upstream.key()
 
 
+def given(upstream: Upstream) -> Path | None:
+    """Name the folder with another version of it that a person made; nothing is built into it."""
+    named = os.environ.get(OTHER_OCM) if upstream is OCM else None
+    return Path(named).resolve() if named else None
+
+
 def every_program() -> Iterator[tuple[str, Path]]:
-    """Give each program with the place where a build puts it."""
+    """Give each program with the place where a build, or a person, puts it."""
     for upstream in UPSTREAMS:
-        yield from ((name, upstream.path(name)) for name in upstream.packages)
+        other = given(upstream)
+        for name in upstream.packages:
+            yield name, other / name if other else upstream.path(name)
     yield from ((name, etcd_folder() / name) for name in ETCD)
 
 
 def program(name: str) -> Path:
     """Give the program's path; it must have been built."""
-    path = dict(every_program())[name]
-    if not path.exists():
-        raise NotBuilt(name)
-    return path
+    return _there(dict(every_program())[name], name)
 
 
 def definitions() -> Path:
     """Give the folder with OCM's own resource definitions."""
-    path = folder_of(OCM) / "crds"
-    if not path.exists():
-        raise NotBuilt("the set of OCM's resource definitions")
-    return path
+    folder = given(OCM) or folder_of(OCM)
+    return _there(folder / "crds", "the set of OCM's resource definitions")
+
+
+def _there(path: Path, name: str) -> Path:
+    if path.exists():
+        return path
+    raise NotGiven(path.name, path.parent) if path.parent == given(OCM) else NotBuilt(name)

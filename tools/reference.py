@@ -168,6 +168,7 @@ def _command(name: str, command: click.Command) -> str:
 
 def _epilog(text: str) -> str:
     """Show the indented lines as an example, the others as text."""
+    text = text.replace("\n\n\b\n", "\n\n")  # what keeps lines apart in a terminal
     blocks = [block for block in re.split(r"\n\s*\n", text) if block.strip() != "Examples:"]
     shown = []
     for block in blocks:

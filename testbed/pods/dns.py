@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
+
 from testbed.api import Object
 from testbed.pods.images import COREDNS
 
@@ -12,6 +15,7 @@ NAMESPACE = "kube-system"
 PORT = 8053  # no right is needed for it
 READY_PORT = 8181
 LABELS = {"k8s-app": "kube-dns"}
+MARK = "testbed.umbel.dev/settings"  # other settings: the server starts anew
 # There is no way out of a cluster: whatever is not a name of it does not exist.
 SETTINGS = f"""\
 .:{PORT} {{
@@ -30,9 +34,21 @@ SETTINGS = f"""\
 """
 
 
-def objects() -> list[Object]:
-    """Give everything that makes names work in a cluster."""
-    return [*_rights(), _settings(), _deployment(), _service()]
+def objects(hosts: Mapping[str, str] | None = None) -> list[Object]:
+    """Give everything that makes names work in a cluster; hosts outside of it have these addresses."""
+    said = settings(hosts or {})
+    return [*_rights(), _settings(said), _deployment(said), _service()]
+
+
+def settings(hosts: Mapping[str, str]) -> str:
+    """Write the server's settings: a host has the one address, and none of the longer kind."""
+    known = "".join(
+        f'    template IN A {name} {{\n        answer "{name}. 1 IN A {address}"\n    }}\n'
+        f"    template IN AAAA {name} {{\n        rcode NOERROR\n    }}\n"
+        for name, address in sorted(hosts.items())
+    )
+    start, rest = SETTINGS.split("    template ANY", 1)
+    return f"{start}{known}    template ANY{rest}"
 
 
 def _head(version: str, kind: str, name: str, namespace: str = NAMESPACE) -> Object:
@@ -58,11 +74,11 @@ def _rights() -> list[Object]:
     ]
 
 
-def _settings() -> Object:
-    return {**_head("v1", "ConfigMap", NAME), "data": {"Corefile": SETTINGS}}
+def _settings(said: str) -> Object:
+    return {**_head("v1", "ConfigMap", NAME), "data": {"Corefile": said}}
 
 
-def _deployment() -> Object:
+def _deployment(said: str) -> Object:
     container = {
         "name": NAME,
         "image": COREDNS,
@@ -85,11 +101,12 @@ def _deployment() -> Object:
         "containers": [container],
         "volumes": [{"name": "settings", "configMap": {"name": NAME}}],
     }
+    mark = {MARK: hashlib.sha256(said.encode()).hexdigest()[:12]}
     return {
         **_head("apps/v1", "Deployment", NAME),
         "spec": {
             "selector": {"matchLabels": LABELS},
-            "template": {"metadata": {"labels": LABELS}, "spec": spec},
+            "template": {"metadata": {"labels": LABELS, "annotations": mark}, "spec": spec},
         },
     }
 

@@ -36,6 +36,7 @@ def storage_class() -> Object:
         "metadata": {"name": CLASS, "annotations": default},
         "provisioner": PROVISIONER,
         "reclaimPolicy": "Delete",
+        "allowVolumeExpansion": True,
         "volumeBindingMode": "WaitForFirstConsumer",
     }
 
@@ -73,6 +74,15 @@ def volume_for(claim: Object, node: str, folder: Path) -> Object:
     }
 
 
+def grows(claim: Object) -> bool:
+    """Tell whether the claim is ours, has its volume, and asks for another size than it has."""
+    notes = claim["metadata"].get("annotations", {})
+    has = claim.get("status", {}).get("capacity", {}).get("storage")
+    asked = claim["spec"]["resources"]["requests"]["storage"]
+    ours: bool = notes.get(ASKED) == PROVISIONER and has != asked
+    return ours and claim.get("status", {}).get("phase") == "Bound"
+
+
 def is_released(volume: Object) -> bool:
     """Tell whether the volume is ours and its claim is gone."""
     ours: bool = volume["metadata"].get("annotations", {}).get(MADE_BY) == PROVISIONER
@@ -98,6 +108,20 @@ class Volumes:
             folder.chmod(0o755)  # a pod that is not root needs a fsGroup, as on a fresh disk
             api.apply(volume_for(claim, node, folder))
 
+    def serve(self, api: Api, claims: list[Object]) -> None:
+        """Give every claim what it asks for."""
+        self.make(api, claims)
+        self.grow(api, claims)
+
+    def grow(self, api: Api, claims: list[Object]) -> None:
+        """Write down the new size of every claim that grew: a folder has room enough."""
+        for claim in filter(grows, claims):
+            meta, size = claim["metadata"], claim["spec"]["resources"]["requests"]["storage"]
+            volume = api.path("v1", "PersistentVolume", "", claim["spec"]["volumeName"])
+            api.patch(volume, {"spec": {"capacity": {"storage": size}}})
+            path = api.path("v1", "PersistentVolumeClaim", meta["namespace"], meta["name"])
+            api.patch(f"{path}/status", {"status": {"capacity": {"storage": size}}})
+
     def remove(self, api: Api, volumes: list[Object]) -> None:
         """Remove every volume whose claim is gone, and what was in it."""
         for volume in filter(is_released, volumes):
@@ -110,7 +134,7 @@ def main(state: Path) -> None:
     layout = load(state)
     volumes = Volumes(state)
     works: list[tuple[str, Callable[[Api, list[Object]], None]]] = [
-        (CLAIMS, volumes.make),
+        (CLAIMS, volumes.serve),
         (VOLUMES, volumes.remove),
     ]
     tend(

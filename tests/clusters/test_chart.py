@@ -34,7 +34,6 @@ spec:
   superlink: {on: ocm, endpoint: fl.example.org}
   groups:
     - {name: gpu, on: ocm, placement: {clusterSets: [global]}}
-    - {name: lab, on: join}
 """
 
 pytestmark = pytest.mark.timeout(600)  # a bed comes up within the first test

@@ -15,6 +15,7 @@ from testbed.api import Api, Refused, condition
 from testbed.bed import Bed
 
 from umbel.documents import DocumentInvalid, load
+from umbel.documents.clusters import READ_BY
 from umbel.model.federation import FederationSpec
 from umbel.targets.ocm.crd import document, federation_crd
 
@@ -89,11 +90,11 @@ TAKEN = {
         "superlink": {"true": "ocm"},
         "groups": [{"name": "a", "true": "ocm"}],
     },
-    "three targets": whole(
+    "three groups": whole(
         groups=[
             {"name": "a", "on": "ocm", "kubernetes": {"drainSeconds": 0}},
-            {"name": "b", "on": "join"},
-            {"name": "c", "on": "opennebula", "zones": ["z"], "cardinality": {"max": 3}},
+            {"name": "b", "on": "ocm", "placement": {"clusterSets": ["eu"]}},
+            {"name": "c", "on": "ocm"},
         ]
     ),
     "nothing where nothing may be": whole(
@@ -136,7 +137,35 @@ REFUSED: dict[str, tuple[Object, str]] = {
         whole(groups=[{"name": "a", "on": "local"}]),
         "local sites are on one machine",
     ),
-    "a group on no target": (whole(groups=[{"name": "a"}]), "is on ocm, opennebula or join"),
+    "a group on no target": (whole(groups=[{"name": "a"}]), "is on managed clusters: write on"),
+    "a group that joins": (
+        whole(groups=[{"name": "a", "on": "ocm"}, {"name": "b", "on": "join"}]),
+        "spec.groups[1]: Invalid value: a group of a Federation resource is on managed clusters",
+    ),
+    "an address to listen on": (
+        whole(superlink={"on": "ocm", "listen": "0.0.0.0"}),  # noqa: S104
+        "spec.superlink.listen: Forbidden: the gate listens on every address of its pod",
+    ),
+    "ports of the gate": (
+        whole(superlink={"on": "ocm", "ports": {}}),
+        "spec.superlink.ports: Forbidden: the gate has the ports 9092 and 9093",
+    ),
+    "a file for the CA's key": (
+        whole(security={"caKey": {"keyFile": "/a"}}),
+        "spec.security.caKey: Forbidden: the CA's key is a Secret of the hub",
+    ),
+    "an even spread": (
+        group_with(placement={"spreadPolicy": {"spreadConstraints": [{"topologyKey": "a"}]}}),
+        "spec.groups[0].placement.spreadPolicy: Forbidden: Open Cluster Management does nothing",
+    ),
+    "a node's port without one": (
+        hub_with(service={"type": "ClusterIP", "fleetNodePort": 31092}),
+        "choose the type NodePort or LoadBalancer",
+    ),
+    "a gateway's port without one": (
+        hub_with(service={"type": "NodePort", "port": 8443}),
+        "choose the type Gateway or Ingress",
+    ),
     "sites": (group_with(sites=3), 'unknown field "spec.groups[0].sites"'),
     "a slip of the finger": (whole(runtim={}), 'unknown field "spec.runtim"'),
     "two groups of one name": (
@@ -267,7 +296,8 @@ def test_a_document_goes_through_kubectl_as_it_is_written(
 ) -> None:
     text = (
         "apiVersion: umbel.dev/v1alpha1\nkind: Federation\nmetadata: {name: written}\n"
-        "spec:\n  superlink: {on: ocm}\n  groups:\n    - {name: a, on: ocm}\n"
+        "spec:\n  superlink: {on: ocm}\n  groups:\n    - name: a\n      on: ocm\n"
+        "      placement: {clusterSets: [nowhere]}\n"
     )
     (tmp_path / "federation.yaml").write_text(text)
     bed.kubectl("hub", "apply", "-f", str(tmp_path / "federation.yaml"))
@@ -408,28 +438,29 @@ def part(name: str) -> st.SearchStrategy[Any]:
     return st.deferred(lambda: values(FORM["$defs"][name]))
 
 
-UNFIT = {
-    "ocm": ("sites", "zones", "cardinality"),
-    "opennebula": ("sites", "kubernetes"),
-    "join": ("sites", "zones", "cardinality", "kubernetes"),
-}
+UNFIT = ("sites", "zones", "cardinality")
 
 
 @st.composite
 def federations(draw: st.DrawFn) -> Object:
     """Draw what the schema of the model describes; whole, it may still break a rule."""
-    target = draw(st.sampled_from(sorted(UNFIT)))
-    group = {k: v for k, v in draw(part("Group")).items() if k not in UNFIT[target]}
-    superlink = {k: v for k, v in draw(part("SuperLink")).items() if k in ("ports", "kubernetes")}
+    group = {k: v for k, v in draw(part("Group")).items() if k not in UNFIT}
+    group.get("placement", {}).pop("spreadPolicy", None)
+    superlink = {k: v for k, v in draw(part("SuperLink")).items() if k == "kubernetes"}
+    service = (superlink.get("kubernetes") or {}).get("service", {})
+    for key, kinds in READ_BY.items():
+        if service.get("type", "ClusterIP") not in kinds:
+            service.pop(key, None)
+    security = {k: v for k, v in draw(part("Security")).items() if k != "caKey"}
     runtime = draw(part("Runtime"))
     for number, environment in enumerate(runtime.get("environments", ())):
         environment["name"] = f"e-{number}"  # here the definition is stricter: names are unique,
         environment.pop("predicates", None)  # and predicates are checked
     return {
         "superlink": {**superlink, "on": "ocm", "endpoint": "fl.example.org"},
-        "groups": [{**group, "on": target}],
+        "groups": [{**group, "on": "ocm"}],
         "runtime": runtime,
-        "security": draw(part("Security")),
+        "security": security,
     }
 
 

@@ -10,16 +10,20 @@ import datetime as dt
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from testbed.api import Api, condition
+from testbed.bed import Bed
+from testbed.fleet import of_size
 from testbed.waiting import eventually
 
 from umbel.model.placement import Effect, Placement
 from umbel.model.site import Site, TaintSeen
 from umbel.placement.clusters import managed_cluster
 from umbel.placement.engine import place
+from umbel.targets.ocm.fleet import members, read_clusters
 
 CLUSTER = "cluster.open-cluster-management.io/v1"
 CLUSTER_ALPHA = "cluster.open-cluster-management.io/v1alpha1"
@@ -134,7 +138,16 @@ def some_spec() -> Object:
 
 
 @pytest.fixture(scope="module")
-def sites(hub: Api) -> Iterator[list[Site]]:
+def hub(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:  # noqa: ARG001
+    """A hub of their own: fifty clusters take minutes to go."""
+    bed = Bed.up(tmp_path_factory.mktemp("contract") / "s", of_size(1), lambda _: None)
+    with bed.api() as api:
+        yield api
+    bed.down()
+
+
+@pytest.fixture(scope="module")
+def sites(hub: Api) -> list[Site]:
     """Fifty clusters that exist on the hub only, in a set of their own."""
     made = [some_site(number) for number in range(SITES)]
     hub.apply(
@@ -143,15 +156,7 @@ def sites(hub: Api) -> Iterator[list[Site]]:
     for site in made:
         _introduce(hub, site)
     eventually("sites without OCM's own taints", lambda: _at_rest(hub, made), 180)
-    yield made
-    for site in made:
-        hub.delete(CLUSTER, "ManagedCluster", site.name)
-    names = {site.name for site in made}
-    eventually("the end of fifty clusters", lambda: not names & _known(hub), 240)
-
-
-def _known(hub: Api) -> set[str]:
-    return {found["metadata"]["name"] for found in hub.list(CLUSTER, "ManagedCluster")}
+    return made
 
 
 def _introduce(hub: Api, site: Site) -> None:
@@ -215,6 +220,21 @@ def _theirs(decisions: list[Object], name: str) -> Groups:
             key = (index, labels.get(f"{LABEL}/decision-group-name", ""))
             groups.setdefault(key, set()).update(chosen)
     return [(key[1], frozenset(groups[key])) for key in sorted(groups) if groups[key]]
+
+
+def test_what_is_read_from_a_hub_is_what_was_told(hub: Api, sites: list[Site]) -> None:
+    clusters = list(hub.list(CLUSTER, "ManagedCluster"))
+    read = read_clusters(clusters, hub.list(CLUSTER_ALPHA, "AddOnPlacementScore"))
+    names = {c["metadata"]["name"]: c for c in hub.list(CLUSTER_BETA_2, "ManagedClusterSet")}
+    sets = {name: members(one, name, [*read.values()]) for name, one in names.items()}
+    assert sets[SET] == frozenset(site.name for site in sites)
+    assert sets["global"] == frozenset(read)
+    for site in sites:
+        told = replace(site, target="ocm", labels={**site.labels, f"{LABEL}/clusterset": SET})
+        found = read[site.name]
+        labels = {k: v for k, v in found.labels.items() if not k.startswith("feature.")}
+        since = tuple(replace(taint, since_s=SINCE_S) for taint in found.taints)
+        assert replace(found, labels=labels, taints=since) == told
 
 
 def test_both_decide_the_same(hub: Api, sites: list[Site]) -> None:

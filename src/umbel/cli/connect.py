@@ -13,10 +13,12 @@ from umbel.cli.output import OfFederation, readable_errors, say
 from umbel.client import Conversation
 from umbel.errors import RequestError
 
+OWNER = "owner"
 EXAMPLES = """Examples:
 
   umbel connect hospitals --address fl.example.org:9093 --ca ca.crt --token-file omar.token
   umbel status -n hospitals        from now on, every command knows it
+  umbel connect hospitals --forget   only here; the federation goes on
 
   umbel connect ./flwr-home        for Flower's own command line:
   export FLWR_HOME=$PWD/flwr-home
@@ -34,6 +36,18 @@ class UserUnknown(RequestError):
         super().__init__(
             f"there is no user {user!r}",
             hint=f"users: {', '.join(known)}; more are declared in spec.security.users",
+        )
+
+
+class TokenNotHere(RequestError):
+    """Of a federation elsewhere this machine has one token, and it cannot be chosen by name."""
+
+    code = "U394"
+
+    def __init__(self, user: str, federation: str) -> None:
+        super().__init__(
+            f"the token of {user!r} is not on this machine: {federation} is elsewhere",
+            hint="leave --user out, or connect with that token: umbel connect NAME --token-file FILE",
         )
 
 
@@ -66,12 +80,17 @@ def connect(
     token_file: Annotated[
         Path | None, typer.Option(help="A file with your token.", show_default=False)
     ] = None,
-    user: Annotated[str, typer.Option(help="Whose token to write to a FLWR_HOME.")] = "owner",
+    user: Annotated[str, typer.Option(help="Whose token to write to a FLWR_HOME.")] = OWNER,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Forget the federation elsewhere of this name.")
+    ] = False,
     federation: OfFederation = "",
 ) -> None:
     """Make a federation elsewhere known here; or write a FLWR_HOME for Flower's own `flwr`."""
     with readable_errors():
-        if address or ca or token_file:
+        if forget:
+            _forget(what)
+        elif address or ca or token_file:
             _store(what, address, ca, token_file)
         else:
             _write_home(Path(what), user, federation)
@@ -93,6 +112,17 @@ def _store(name: str, address: str, ca: Path | None, token_file: Path | None) ->
     Connections(context.home()).store(name, Connection(remote, there))
     say(f"{name} is known now: the federation {there} at {address}")
     say(f"next: umbel status -n {name}, umbel run APP -n {name}")
+
+
+def _forget(name: str) -> None:
+    from umbel.cli.connections import Connections
+
+    known = Connections(context.home())
+    if not known.forget(name):
+        from umbel.engine.engine import FederationUnknown
+
+        raise FederationUnknown(name, known.names())
+    say(f"{name} is not known here any more; nothing changed where it is")
 
 
 def _only_federation(client: Conversation, address: str) -> str:
@@ -128,6 +158,8 @@ def _way_in(user: str, federation: str) -> tuple[str, str, bytes, str]:
     client, name = context.choose(federation)
     if isinstance(client, RemoteClient):
         remote = client.remote
+        if user != OWNER:
+            raise TokenNotHere(user, name)
         return name, remote.address, remote.ca.read_bytes(), remote.token()
     root = context.home() / "federations" / name
     token_file = root / "users" / f"{user}.token"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,12 @@ class Connection:
 
     remote: Remote
     federation: str
+    namespace: str = ""  # on its hub, where that is known
+
+    @property
+    def in_namespace(self) -> str:
+        """What kubectl is told to find it."""
+        return f"-n {self.namespace} " if self.namespace else "-n NAMESPACE "
 
 
 class Connections:
@@ -39,11 +46,12 @@ class Connections:
         try:
             data = json.loads(path.read_bytes())
             address, federation = str(data["address"]), str(data["federation"])
+            namespace = str(data.get("namespace") or "")
         except OSError as error:
             raise ConnectionDamaged(path, error.strerror or "cannot be read") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConnectionDamaged(path, "it is not of the expected form") from error
-        return Connection(Remote(address, folder / _CA, folder / _TOKEN), federation)
+        return Connection(Remote(address, folder / _CA, folder / _TOKEN), federation, namespace)
 
     def store(self, name: str, connection: Connection) -> Path:
         """Keep copies of all that it needs; gives the folder."""
@@ -51,8 +59,18 @@ class Connections:
         write_private(folder / _CA, connection.remote.ca.read_bytes())
         write_private(folder / _TOKEN, connection.remote.token() + "\n")
         settings = {"address": connection.remote.address, "federation": connection.federation}
+        if connection.namespace:
+            settings["namespace"] = connection.namespace
         write_private(folder / _SETTINGS, json.dumps(settings, indent=1) + "\n")
         return folder
+
+    def forget(self, name: str) -> bool:
+        """Remove what was kept; False when there was nothing."""
+        folder = self._folder / name
+        if not is_name(name) or not folder.is_dir():
+            return False
+        shutil.rmtree(folder)
+        return True
 
 
 def is_name(name: str) -> bool:

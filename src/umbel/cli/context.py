@@ -10,6 +10,9 @@ from umbel.client import Client, Conversation, NothingRuns
 from umbel.errors import RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from umbel.cli.connections import Connection
     from umbel.model.federation import Federation
 
 
@@ -34,6 +37,18 @@ class HomeUnusable(RequestError):
         super().__init__(
             f"UMBEL_HOME {path} has a ? or # in it, which Flower's database address cannot have",
             hint="set UMBEL_HOME to a folder without them",
+        )
+
+
+class KeptElsewhere(RequestError):
+    """The federation is not on this machine, and what was asked is done where it is kept."""
+
+    code = "U392"
+
+    def __init__(self, name: str, address: str, hint: str) -> None:
+        super().__init__(
+            f"{name} is not kept on this machine: it is a federation elsewhere, at {address}",
+            hint=hint,
         )
 
 
@@ -72,21 +87,47 @@ def choose(named: str) -> tuple[Conversation, str]:
     if not elsewhere:
         found = client()
         return found, pick(found, named)
-    local = _here()
+    local = names_here()
     known = [*local, *(name for name in elsewhere if name not in local)]
     if not named and len(known) > 1:
         raise FederationAmbiguous(known)
     name = named or known[0]
-    if name not in known:
-        from umbel.engine.engine import FederationUnknown
-
-        raise FederationUnknown(name, known)
+    _assert_known(name, known)
     if name in elsewhere and name not in local:
         return _connected(name)
     return client(), name
 
 
-def _here() -> list[str]:
+def here(named: str, hint: Callable[[Connection], str]) -> tuple[Client, str]:
+    """Find the named federation, else the only one, on this machine; gives who keeps it.
+
+    One elsewhere is refused: `hint` says what to do there instead.
+    """
+    elsewhere = _elsewhere()
+    local = names_here() if elsewhere else []
+    if named and elsewhere:
+        _assert_known(named, [*local, *elsewhere])
+    far = [name for name in elsewhere if name == named or not (named or local)]
+    if len(far) > 1:
+        raise FederationAmbiguous(far)
+    if far and far[0] not in local:
+        from umbel.cli.connections import Connections
+
+        found = Connections(home()).load(far[0])
+        raise KeptElsewhere(far[0], found.remote.address, hint(found))
+    keeper = client()
+    return keeper, pick(keeper, named)
+
+
+def _assert_known(name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        from umbel.engine.engine import FederationUnknown
+
+        raise FederationUnknown(name, known)
+
+
+def names_here() -> list[str]:
+    """Name the federations that are kept on this machine."""
     try:
         return [str(f["metadata"]["name"]) for f in client().federations()]
     except NothingRuns:

@@ -35,17 +35,18 @@ def plan(
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="The document.", show_default=False)
     ] = None,
+    kubeconfig: hub.ByKubeconfig = None,
+    in_context: hub.InContext = "",
     output: AsOutput = Output.TEXT,
 ) -> None:
     """Show what up would do, and why. Changes nothing."""
     with readable_errors():
         federation = context.read_document(file)
-        client = context.client()
+        way = hub.Way(kubeconfig, in_context)
         if hub.is_on_kubernetes(federation):
-            found = hub.plan(federation)
-        elif client.running():
-            found = client.plan(federation.name, federation.model_dump_json())
+            found = hub.plan(federation, way)
         else:
+            way.assert_unused(federation.name)
             found = _plan_here(federation)
         changes = [s for s in found["steps"] if s["action"] not in ("keep", "wait")]
         if output in (Output.JSON, Output.YAML):
@@ -56,7 +57,10 @@ def plan(
 
 
 def _plan_here(federation: Federation) -> Any:
-    """Without a daemon nothing runs: the same engine looks at an empty world."""
+    """Ask the daemon; without one nothing runs, and the same engine looks at an empty world."""
+    client = context.client()
+    if client.running():
+        return client.plan(federation.name, federation.model_dump_json())
     from umbel.wiring import build_looker
 
     return asdict(asyncio.run(build_looker(context.home()).plan(federation)))

@@ -16,7 +16,7 @@ EXAMPLES = """Examples:
   umbel up                      three sites on this machine
   umbel up -f federation.yaml   what the document declares
   umbel up --rotate-ca          a new CA; the sites are restarted with it
-  KUBECONFIG=hub umbel up -f F  a document with `on: ocm`, on the hub that kubectl speaks to
+  umbel up -f F --context hub   a document with `on: ocm`, on the hub of kubectl's context "hub"
   umbel up -f F --basis X       only if nothing changed since `umbel plan -o json` gave basis X
 """
 
@@ -34,15 +34,19 @@ def up(
     rotate_ca: Annotated[
         bool, typer.Option("--rotate-ca", help="Make a new CA and renew every certificate.")
     ] = False,
+    kubeconfig: hub.ByKubeconfig = None,
+    in_context: hub.InContext = "",
     output: AsOutput = Output.TEXT,
 ) -> None:
     """Make the world as declared, and return when it takes runs. May be repeated."""
     with readable_errors():
         federation = context.read_document(file)
+        way = hub.Way(kubeconfig, in_context)
         if hub.is_on_kubernetes(federation):
-            status = hub.up(federation, rotate_ca=rotate_ca)
+            status = hub.up(federation, way, basis=basis, rotate_ca=rotate_ca)
             _show_hub(federation.name, status, output)
             return
+        way.assert_unused(federation.name)
         client = context.client()
         client.start()
         document = federation.model_dump_json()

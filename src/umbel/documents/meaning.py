@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from umbel.documents.clusters import foreign_groups, keys_without_effect
 from umbel.documents.explain import BadLength
 from umbel.documents.nodes import (
     Mapping,
@@ -266,4 +267,6 @@ _CHECKS: Sequence[Callable[[Mapping, Text], Iterable[Problem]]] = (
     _environment_names,
     _environment_groups,
     _placements,
+    keys_without_effect,
+    foreign_groups,
 )

@@ -7,6 +7,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import httpx
@@ -97,6 +98,7 @@ class Kube:
     ) -> None:
         self.reach = reach
         self.written: Counter[str] = Counter()  # requests that change something, by kind
+        self._spelled: dict[Kind, Kind] = {}  # kinds as this cluster serves them
         self._limiter = limiter or Limiter()
         limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
         self._http = httpx.AsyncClient(
@@ -122,7 +124,8 @@ class Kube:
     async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Object | None:
         """Give the object, or None."""
         try:
-            return await self._ask("GET", kind.path(name, namespace))
+            here = await self._here(kind)
+            return await self._ask("GET", here.path(name, namespace))
         except KubeRefused as error:
             if error.status == _NOT_FOUND:
                 return None
@@ -143,8 +146,9 @@ class Kube:
     ) -> AsyncIterator[tuple[Sequence[Object], str]]:
         """Give all objects page by page, each time with the version of the whole list."""
         query = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {})
+        path = (await self._here(kind)).path(namespace=namespace)
         while True:
-            answer = await self._ask("GET", kind.path(namespace=namespace), query=query)
+            answer = await self._ask("GET", path, query=query)
             yield answer.get("items") or [], answer["metadata"]["resourceVersion"]
             following = answer["metadata"].get("continue")
             if not following:
@@ -153,21 +157,20 @@ class Kube:
 
     async def apply(self, content: Object, *, status: bool = False, force: bool = True) -> Object:
         """Have the object so (server-side apply, as our own field manager)."""
-        kind, meta = kind_of(content), content["metadata"]
-        path = kind.path(meta["name"], meta.get("namespace")) + ("/status" if status else "")
+        here, meta = await self._here(kind_of(content)), content["metadata"]
+        path = here.path(meta["name"], meta.get("namespace")) + ("/status" if status else "")
         query = {"fieldManager": MANAGER, "force": "true" if force else "false"}
-        self.written[kind.name] += 1
-        return await self._ask("PATCH", path, content, query, "application/apply-patch+yaml")
+        self.written[here.name] += 1
+        form = "application/apply-patch+yaml"
+        return await self._ask("PATCH", path, {**content, "apiVersion": here.api}, query, form)
 
     async def create(self, content: Object) -> Object | None:
         """Create the object; None when one of that name is there already."""
-        kind, meta = kind_of(content), content["metadata"]
-        query = {"fieldManager": MANAGER}
-        self.written[kind.name] += 1
+        here, meta = await self._here(kind_of(content)), content["metadata"]
+        query, body = {"fieldManager": MANAGER}, {**content, "apiVersion": here.api}
+        self.written[here.name] += 1
         try:
-            return await self._ask(
-                "POST", kind.path(namespace=meta.get("namespace")), content, query
-            )
+            return await self._ask("POST", here.path(namespace=meta.get("namespace")), body, query)
         except KubeRefused as error:
             if error.status == _CONFLICT and error.reason == "AlreadyExists":
                 return None
@@ -175,11 +178,12 @@ class Kube:
 
     async def replace(self, content: Object) -> Object | None:
         """Put the object in its former place; None when somebody else was faster."""
-        kind, meta = kind_of(content), content["metadata"]
-        path = kind.path(meta["name"], meta.get("namespace"))
-        self.written[kind.name] += 1
+        here, meta = await self._here(kind_of(content)), content["metadata"]
+        path = here.path(meta["name"], meta.get("namespace"))
+        body = {**content, "apiVersion": here.api}
+        self.written[here.name] += 1
         try:
-            return await self._ask("PUT", path, content, {"fieldManager": MANAGER})
+            return await self._ask("PUT", path, body, {"fieldManager": MANAGER})
         except KubeRefused as error:
             if error.status == _CONFLICT:
                 return None
@@ -189,10 +193,10 @@ class Kube:
         self, kind: Kind, name: str, namespace: str | None, change: Mapping[str, Any]
     ) -> Object | None:
         """Change some fields; None when the object is gone."""
-        form = "application/merge-patch+json"
+        form, path = "application/merge-patch+json", (await self._here(kind)).path(name, namespace)
         self.written[kind.name] += 1
         try:
-            return await self._ask("PATCH", kind.path(name, namespace), dict(change), {}, form)
+            return await self._ask("PATCH", path, dict(change), {}, form)
         except KubeRefused as error:
             if error.status == _NOT_FOUND:
                 return None
@@ -209,17 +213,30 @@ class Kube:
     async def delete(self, kind: Kind, name: str, namespace: str | None = None) -> bool:
         """Delete the object and what it owns; False when it was not there."""
         body = {"propagationPolicy": "Background"}
+        path = (await self._here(kind)).path(name, namespace)
         self.written[kind.name] += 1
         try:
-            await self._ask("DELETE", kind.path(name, namespace), body)
+            await self._ask("DELETE", path, body)
         except KubeRefused as error:
             if error.status == _NOT_FOUND:
                 return False
             raise
         return True
 
+    async def _here(self, kind: Kind) -> Kind:
+        """Give the kind in the newest version that the cluster serves; as it is, if in none."""
+        if not kind.older:
+            return kind
+        if kind not in self._spelled:
+            for api in (kind.api, *kind.older):
+                one = replace(kind, api=api, older=())
+                if await self.serves(one):
+                    self._spelled[kind] = one
+                    break
+        return self._spelled.get(kind, kind)
+
     async def serves(self, kind: Kind) -> bool:
-        """Whether the cluster knows the kind."""
+        """Whether the cluster knows the kind, in this version."""
         try:
             found = await self._ask("GET", kind.root)
         except KubeRefused as error:
@@ -238,7 +255,7 @@ class Kube:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(WATCH_S),
         } | ({"labelSelector": labels} if labels else {})
-        path = kind.path(namespace=namespace)
+        path = (await self._here(kind)).path(namespace=namespace)
         slow = httpx.Timeout(30.0, read=WATCH_S + 30.0)
         try:
             async with self._http.stream(
@@ -279,6 +296,9 @@ class Kube:
         except httpx.HTTPError as error:
             raise KubeUnreachable(self.reach.server, _words(error)) from error
         if answer.is_error:
+            if answer.status_code == _NOT_FOUND:  # what is served may have changed
+                kept = self._spelled.items()
+                self._spelled = {k: here for k, here in kept if not path.startswith(here.root)}
             raise _refusal(method, path, answer)
         found: Object = answer.json()
         return found

@@ -16,6 +16,7 @@ class Kind:
     name: str
     plural: str
     namespaced: bool = True
+    older: tuple[str, ...] = ()  # versions of the same form that a cluster may serve instead
 
     @property
     def root(self) -> str:
@@ -30,6 +31,7 @@ class Kind:
 
 _ADDON = "addon.open-cluster-management.io/v1alpha1"
 _CLUSTER = "cluster.open-cluster-management.io"
+_GATEWAY = "gateway.networking.k8s.io"
 
 NAMESPACE = Kind("v1", "Namespace", "namespaces", namespaced=False)
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
@@ -42,7 +44,13 @@ EVENT = Kind("v1", "Event", "events")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 INGRESS = Kind("networking.k8s.io/v1", "Ingress", "ingresses")
-TLS_ROUTE = Kind("gateway.networking.k8s.io/v1alpha2", "TLSRoute", "tlsroutes")
+TLS_ROUTE = Kind(
+    f"{_GATEWAY}/v1",
+    "TLSRoute",
+    "tlsroutes",
+    older=(f"{_GATEWAY}/v1alpha3", f"{_GATEWAY}/v1alpha2"),
+)
+DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 FEDERATION = Kind("umbel.dev/v1alpha1", "Federation", "federations")
 ADDON = Kind(_ADDON, "ClusterManagementAddOn", "clustermanagementaddons", namespaced=False)
@@ -54,6 +62,7 @@ CLUSTER_SET = Kind(
     f"{_CLUSTER}/v1beta2", "ManagedClusterSet", "managedclustersets", namespaced=False
 )
 BINDING = Kind(f"{_CLUSTER}/v1beta2", "ManagedClusterSetBinding", "managedclustersetbindings")
+SCORE = Kind(f"{_CLUSTER}/v1alpha1", "AddOnPlacementScore", "addonplacementscores")
 PLACEMENT = Kind(f"{_CLUSTER}/v1beta1", "Placement", "placements")
 DECISION = Kind(f"{_CLUSTER}/v1beta1", "PlacementDecision", "placementdecisions")
 WORK = Kind("work.open-cluster-management.io/v1", "ManifestWork", "manifestworks")
@@ -64,7 +73,7 @@ WORK_SET = Kind(
 )
 
 EVERY = tuple(value for value in list(globals().values()) if isinstance(value, Kind))
-BY_NAME = {(kind.api, kind.name): kind for kind in EVERY}
+BY_NAME = {(api, kind.name): kind for kind in EVERY for api in (kind.api, *kind.older)}
 
 
 def kind_of(content: Object) -> Kind:

@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +21,8 @@ import yaml
 from umbel.errors import RequestError, SecurityError
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_KINDS = ("context", "cluster", "user")
+_FOLDER = "/folder"  # of the file that an entry is from: paths in it begin there
 _EXEC_TIMEOUT_S = 60
 _FRESH_S = 60.0  # a token is renewed this long before it ends
 
@@ -30,10 +32,11 @@ class KubeconfigUnusable(RequestError):
 
     code = "U370"
 
-    def __init__(self, path: str, why: str) -> None:
+    def __init__(self, path: str, why: str, hint: str = "") -> None:
         super().__init__(
             f"the kubeconfig {path} cannot be used: {why}",
-            hint="set KUBECONFIG to the file that kubectl uses for the hub, and choose its context",
+            hint=hint
+            or "name the file that kubectl uses for the hub with --kubeconfig, or in KUBECONFIG",
         )
 
 
@@ -85,12 +88,14 @@ class Reach:
 
 def find(path: Path | None = None, context: str | None = None) -> Reach:
     """Find the cluster: the file named, KUBECONFIG, ~/.kube/config, else the pod's own account."""
-    if path is None and not os.environ.get("KUBECONFIG"):
-        if (ACCOUNT / "token").exists() and os.environ.get("KUBERNETES_SERVICE_HOST"):
-            return _from_within()
-        path = Path("~/.kube/config").expanduser()
-    chosen = path or Path(os.environ["KUBECONFIG"].split(os.pathsep)[0])
-    return _from_file(chosen, context)
+    if path is not None:
+        return _from_files([path.expanduser()], context)
+    if named := [Path(p) for p in os.environ.get("KUBECONFIG", "").split(os.pathsep) if p]:
+        return _from_files([p for p in named if p.exists()] or named[:1], context)
+    inside = (ACCOUNT / "token").exists() and os.environ.get("KUBERNETES_SERVICE_HOST")
+    if inside and not context:
+        return _from_within()
+    return _from_files([Path("~/.kube/config").expanduser()], context)
 
 
 def _from_within() -> Reach:
@@ -104,45 +109,74 @@ def _from_within() -> Reach:
     )
 
 
-def _from_file(path: Path, context: str | None) -> Reach:
-    try:
-        data = yaml.safe_load(path.read_text())
-        name = context or data["current-context"]
-        chosen = _named(data["contexts"], name, "context")
-        cluster = _named(data["clusters"], chosen["cluster"], "cluster")
-        user = _named(data.get("users") or [], chosen["user"], "user")
-        server = str(cluster["server"]).rstrip("/")
-    except OSError as error:
-        raise KubeconfigUnusable(str(path), error.strerror or "unreadable") from error
-    except (yaml.YAMLError, KeyError, TypeError, LookupError) as error:
-        raise KubeconfigUnusable(str(path), f"it lacks {error}") from error
+def _from_files(paths: Sequence[Path], context: str | None) -> Reach:
+    known = _Known(os.pathsep.join(map(str, paths)))
+    for path in paths:
+        known.add(path)
+    chosen = known.context(context)
+    cluster, user = known.entry("cluster", chosen), known.entry("user", chosen)
+    server = str(cluster.get("server") or "").rstrip("/")
+    if not server:
+        raise KubeconfigUnusable(known.where, f"the cluster {chosen['cluster']!r} has no server")
     if cluster.get("insecure-skip-tls-verify") or not server.startswith("https://"):
         raise KubeconfigInsecure(chosen["cluster"])
     try:
-        trust = _trust(cluster, user, path.parent)
+        trust = _trust(cluster, user)
     except (OSError, ssl.SSLError, binascii.Error) as error:
-        raise KubeconfigUnusable(str(path), f"its certificates: {error}") from error
+        raise KubeconfigUnusable(known.where, f"its certificates: {error}") from error
     token_file = user.get("tokenFile")
     reach = Reach(server, trust, chosen.get("namespace") or "default")
-    reach.token_file = path.parent / token_file if token_file else None
+    reach.token_file = user[_FOLDER] / token_file if token_file else None
     reach.plugin = user.get("exec")
     reach._token = str(user.get("token") or "")  # noqa: SLF001  # our own
     return reach
 
 
-def _named(entries: Any, name: str, kind: str) -> dict[str, Any]:
-    for entry in entries:
-        if entry["name"] == name:
-            found: dict[str, Any] = entry[kind]
-            return found
-    raise LookupError(f"the {kind} {name!r}")
+class _Known:
+    """What the files say together: of two entries with one name the first counts, as in kubectl."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self._current = ""
+        self._found: dict[str, dict[str, dict[str, Any]]] = {k: {} for k in _KINDS}
+
+    def add(self, path: Path) -> None:
+        """Read one more file."""
+        try:
+            data = yaml.safe_load(path.read_text())
+            for kind in _KINDS:
+                for entry in data.get(f"{kind}s") or ():
+                    content = {**(entry.get(kind) or {}), _FOLDER: path.parent}
+                    self._found[kind].setdefault(entry["name"], content)
+            self._current = self._current or str(data.get("current-context") or "")
+        except OSError as error:
+            raise KubeconfigUnusable(str(path), error.strerror or "unreadable") from error
+        except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError) as error:
+            raise KubeconfigUnusable(str(path), "it is no kubeconfig") from error
+
+    def context(self, named: str | None) -> dict[str, Any]:
+        """Give the named context, else the current one; a wrong name is told with those there are."""
+        name, there = named or self._current, self._found["context"]
+        if name in there:
+            return there[name]
+        why = f"it has no context {name!r}" if name else "it has no current context"
+        hint = f"contexts: {', '.join(sorted(there))}; choose with --context NAME" if there else ""
+        raise KubeconfigUnusable(self.where, why, hint)
+
+    def entry(self, kind: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the cluster or the user of a context."""
+        name = chosen.get(kind)
+        if name not in self._found[kind]:
+            raise KubeconfigUnusable(
+                self.where, f"it has no {kind} {name!r}, which a context names"
+            )
+        return self._found[kind][name]
 
 
-def _trust(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) -> ssl.SSLContext:
-    authority = _content(cluster, "certificate-authority", folder)
+def _trust(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
+    authority = _content(cluster, "certificate-authority")
     context = ssl.create_default_context(cadata=authority.decode() if authority else None)
-    certificate = _content(user, "client-certificate", folder)
-    key = _content(user, "client-key", folder)
+    certificate, key = _content(user, "client-certificate"), _content(user, "client-key")
     if certificate and key:
         with tempfile.TemporaryDirectory() as private:  # 0700; OpenSSL reads files only
             pair = Path(private) / "pair.pem"
@@ -152,10 +186,10 @@ def _trust(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) ->
     return context
 
 
-def _content(entry: Mapping[str, Any], key: str, folder: Path) -> bytes:
+def _content(entry: Mapping[str, Any], key: str) -> bytes:
     if coded := entry.get(f"{key}-data"):
         return base64.b64decode("".join(str(coded).split()), validate=True)
-    return (folder / entry[key]).read_bytes() if entry.get(key) else b""
+    return bytes((entry[_FOLDER] / entry[key]).read_bytes()) if entry.get(key) else b""
 
 
 def _login(plugin: Mapping[str, Any]) -> tuple[str, float]:

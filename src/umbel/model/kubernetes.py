@@ -16,6 +16,7 @@ PATH_PATTERN = r"^/[^\"\\\n]*$"
 KEY_PATTERN = r"^[A-Za-z0-9+/]{43}=$"
 COUNT_PATTERN = r"^(100|[1-9]?[0-9])%$"
 
+USUAL_PORT = 443  # of gateways and ingresses
 POD_DATA = "/data"  # where a pod has the site's private data
 
 Quantity = Annotated[str, Field(pattern=QUANTITY_PATTERN, max_length=32)]
@@ -84,7 +85,9 @@ class HubService(Spec):
     control_host: HostName | None = Field(
         default=None, description="Gateway and Ingress: the name that people dial."
     )
-    port: NodePort = Field(default=443, description="Gateway and Ingress: the port they listen on.")
+    port: NodePort = Field(
+        default=USUAL_PORT, description="Gateway and Ingress: the port they listen on."
+    )
     gateway: Name | None = Field(default=None, description="Gateway: its name.")
     gateway_namespace: Name | None = Field(
         default=None, description="Gateway: its namespace; left out: the federation's."

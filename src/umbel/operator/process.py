@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from umbel import __version__
@@ -33,6 +33,7 @@ class Surroundings:
     identity: str
     kubeconfig: Path | None
     dial: str
+    context: str = ""
     bind: frozenset[str] = frozenset()
     spread_s: float = 120.0
     namespaces: tuple[str, ...] = ()
@@ -59,7 +60,7 @@ class Surroundings:
 
 async def serve(around: Surroundings) -> int:
     """Wait for the lease, then keep federations until told to end."""
-    reach = kubeconfig.find(around.kubeconfig)
+    reach = kubeconfig.find(around.kubeconfig, around.context or None)
     settings = OcmSettings(
         system=around.system,
         image=around.image,
@@ -101,13 +102,15 @@ async def _lead(leader: Leader, keeping: Loop) -> None:
         group.create_task(keeping.run())
 
 
-def main() -> int:
+def main(chosen: Path | None = None, context: str = "") -> int:
     """Run until told to end; gives the exit status."""
     level = os.environ.get("UMBEL_LOG_LEVEL", "info").upper()
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
-        return asyncio.run(serve(Surroundings.read(os.environ)))
+        around = Surroundings.read(os.environ)
+        around = replace(around, kubeconfig=chosen or around.kubeconfig, context=context)
+        return asyncio.run(serve(around))
     except LeaseLost:
         log.exception("the lease is lost")
         return 1

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from umbel.documents import load
+from umbel.documents import DocumentInvalid, load
 from umbel.engine.engine import Engine
 from umbel.engine.keeper import Keeper
 from umbel.errors import UmbelError
@@ -31,6 +31,7 @@ log = logging.getLogger("umbel.operator")
 KEEP = "umbel.dev/keep-data"  # annotation: "true" leaves volume, secrets and partition ids
 AGAIN_S = 10.0  # after an error that time may heal
 LOOK_S = 5.0  # while nodes are awaited: Flower tells nobody when one comes online
+MOST_MISTAKES = 5  # of a document, in a condition
 TELL_S = 1.0  # a status that says more of the same is written so often at most,
 TELL_SITE_S = 0.004  # and so much less often for each site in it
 READY_S = 15.0  # nor that a run has begun, or that a node fell silent; nothing is written for it
@@ -140,6 +141,7 @@ def read(content: Object) -> Federation:
 
 
 def _judged(error: UmbelError) -> Condition:
-    return Condition(
-        "Ready", "False", type(error).__name__, f"{error.code} {error.fact}", error.hint
-    )
+    fact = error.fact
+    if isinstance(error, DocumentInvalid):  # a resource has no lines to point at
+        fact = "; ".join(f"{p.field}: {p.fact}" for p in error.problems[:MOST_MISTAKES])
+    return Condition("Ready", "False", type(error).__name__, f"{error.code} {fact}", error.hint)

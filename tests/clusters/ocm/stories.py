@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
 from testbed.api import Api, Object
 from testbed.pods import images, network
 from testbed.pods.plan import SWITCH
@@ -20,6 +22,7 @@ from testbed.waiting import eventually
 from umbel.targets.ocm.names import Names
 
 APPS = Path(__file__).parents[2] / "apps"
+RECIPES = Path(__file__).parents[3] / "docs" / "guides" / "ocm" / "placement-recipes.md"
 KNOWN = APPS / "known"
 VERSION = "umbel.dev/v1alpha1"
 ADDON = "addon.open-cluster-management.io/v1alpha1"
@@ -29,6 +32,7 @@ SYSTEM = "umbel-system"
 HUB_ADDRESS = "10.81.0.1"
 PATIENCE_S = 150
 ENDED = ("completed", "failed", "stopped")
+PASSING = {"Event", "Lease", "EndpointSlice", "Endpoints"}  # they come and go by themselves
 NOWHERE = {"example.org/nowhere": "true"}  # a label that no node has
 
 
@@ -41,6 +45,15 @@ def labelled(key: str, value: str = "yes", operator: str = "In") -> Object:
     wanted = {"key": key, "operator": operator, "values": [value]}
     selector = {"labelSelector": {"matchExpressions": [wanted]}}
     return {"predicates": [{"requiredClusterSelector": selector}]}
+
+
+def recipe(title: str) -> Object:
+    """Give the YAML that the guide writes under this title, all of it as one."""
+    section = RECIPES.read_text().split(f"\n## {title}\n")[1].split("\n## ")[0]
+    found: Object = {}
+    for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL):
+        found |= yaml.safe_load(block)
+    return found
 
 
 def spec(*groups: Object, kubernetes: Object | None = None, **more: Any) -> Object:
@@ -164,6 +177,35 @@ def label(hub: Api, cluster: str, **labels: str | None) -> None:
     """Label a managed cluster; None takes a label away."""
     path = hub.path(f"{CLUSTER}/v1", "ManagedCluster", "", cluster)
     hub.patch(path, {"metadata": {"labels": dict(labels)}})
+
+
+def kinds_of(api: Api) -> list[str]:
+    """Give where the API server serves lists that can be looked at, each kind once."""
+    groups = [("/api/v1", "")]
+    for group in api.request("GET", "/apis")["groups"]:
+        groups += [(f"/apis/{v['groupVersion']}", group["name"]) for v in group["versions"]]
+    found: dict[tuple[str, str], str] = {}
+    for root, group in groups:
+        for resource in api.request("GET", root)["resources"]:
+            if "list" in resource["verbs"] and resource["kind"] not in PASSING:
+                found.setdefault((group, resource["name"]), f"{root}/{resource['name']}")
+    return list(found.values())
+
+
+def traces_of(api: Api, *marks: str) -> list[str]:
+    """Name every object of a cluster that is in, or named by, one of these."""
+
+    def about(content: Object) -> str:
+        meta = content["metadata"]
+        told = [meta.get("namespace"), meta["name"], meta.get("labels"), meta.get("finalizers")]
+        return json.dumps(told)
+
+    return sorted(
+        f"{path.rpartition('/')[2]}: {content['metadata']['name']}"
+        for path in kinds_of(api)
+        for content in api.request("GET", path)["items"]
+        if any(mark in about(content) for mark in marks)
+    )
 
 
 @dataclass(frozen=True)

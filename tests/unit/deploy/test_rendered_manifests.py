@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from umbel.cli.render import register
 from umbel.documents import load
+from umbel.model.federation import Federation
 from umbel.targets.ocm.crd import document
 from umbel.targets.ocm.install import OperatorSettings
 from umbel.targets.ocm.rendering import NameTooLong, NotForAHub, as_yaml, rendered
@@ -28,7 +29,6 @@ spec:
   groups:
     - {name: gpu, on: ocm, placement: {clusterSets: [eu, us]}}
     - {name: all, on: ocm}
-    - {name: lab, on: join}
 """
 WAVE = "argocd.argoproj.io/sync-wave"
 
@@ -99,18 +99,17 @@ def test_the_text_reads_the_same_in_every_version_of_yaml() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "words"),
+    ("spec", "words"),
     [
-        ("metadata: {name: a}\n", "the SuperLink is on local"),
-        (
-            "metadata: {name: a}\nspec: {superlink: {on: ocm}, groups: [{name: b}]}\n",
-            "group 'b' is on local",
-        ),
+        ({}, "the SuperLink is on local"),
+        ({"superlink": {"on": "ocm"}, "groups": [{"name": "b"}]}, "group 'b' is on local"),
+        ({"superlink": {"on": "ocm"}, "groups": [{"name": "b", "on": "join"}]}, "'b' is on join"),
     ],
 )
-def test_what_is_on_one_machine_cannot_be_rendered(document: str, words: str) -> None:
+def test_what_is_not_on_a_hub_cannot_be_rendered(spec: Object, words: str) -> None:
+    federation = Federation.model_validate({"metadata": {"name": "a"}, "spec": spec})
     with pytest.raises(NotForAHub, match=words) as caught:
-        flat(document)
+        rendered(federation, OperatorSettings())
     assert caught.value.code == "U360"
     assert caught.value.exit_status == 2
 

@@ -25,7 +25,7 @@ apiVersion: umbel.dev/v1alpha1
 kind: Federation
 metadata: {name: hospitals, labels: {tier: "1"}, annotations: {"on": "off", note: "a: b # c\\n"}}
 spec:
-  superlink: {on: ocm, endpoint: fl.example.org, alternativeNames: ["::1", "10.0.0.1"]}
+  superlink: {on: opennebula, endpoint: fl.example.org, alternativeNames: ["::1", "10.0.0.1"]}
   groups:
     - name: gpu-sites
       on: ocm

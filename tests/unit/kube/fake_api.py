@@ -7,6 +7,7 @@ import json
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -19,8 +20,12 @@ _PATH = re.compile(
     r"(?P<root>/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/(?P<ns>[^/]+))?"
     r"/(?P<plural>[a-z]+)(?:/(?P<name>[^/]+))?(?P<status>/status)?"
 )
-_ROOTS = {kind.root for kind in EVERY}
-_BY_PLURAL = {(kind.root, kind.plural): kind for kind in EVERY}
+_BY_PLURAL = {
+    (replace(kind, api=api).root, kind.plural): kind
+    for kind in EVERY
+    for api in (kind.api, *kind.older)
+}
+_ROOTS = {root for root, _ in _BY_PLURAL}
 Key = tuple[Kind, str, str]  # kind, namespace, name
 
 
@@ -31,6 +36,7 @@ class FakeApi(httpx.AsyncBaseTransport):
         self.objects: dict[Key, Object] = {}
         self.asked: list[str] = []
         self.served: set[Kind] = set(EVERY)
+        self.older: dict[Kind, str] = {}  # kinds that are served in an older version
         self.refusals: dict[str, tuple[int, str]] = {}  # "METHOD path" begins so: status, reason
         self.silent = False
         self.page = 0  # objects a page; 0: as asked
@@ -119,7 +125,7 @@ class FakeApi(httpx.AsyncBaseTransport):
             return self._discovery(path)
         found = _PATH.fullmatch(path)
         kind = _BY_PLURAL.get((found["root"], found["plural"])) if found else None
-        if found is None or kind is None or kind not in self.served:
+        if found is None or kind is None or self._root(kind) != found["root"]:
             return _answer(404, {"reason": "NotFound", "message": "no such kind"})
         if query.get("watch"):
             return self._watch(kind, found["ns"] or "", query.get("labelSelector", ""))
@@ -127,8 +133,13 @@ class FakeApi(httpx.AsyncBaseTransport):
         key = (kind, found["ns"] or "", found["name"] or "")
         return self._serve(request.method, key, body, query | _extra(request, found))
 
+    def _root(self, kind: Kind) -> str:
+        """Give where the kind is served; nothing if it is not."""
+        one = replace(kind, api=self.older.get(kind, kind.api))
+        return one.root if kind in self.served else ""
+
     def _discovery(self, path: str) -> httpx.Response:
-        names = [{"name": kind.plural} for kind in self.served if kind.root == path]
+        names = [{"name": kind.plural} for kind in self.served if self._root(kind) == path]
         return _answer(200, {"resources": names}) if names else _answer(404, {})
 
     def _serve(self, method: str, key: Key, body: Any, query: Mapping[str, str]) -> httpx.Response:

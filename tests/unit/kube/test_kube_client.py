@@ -223,3 +223,42 @@ async def test_a_refused_watch_is_a_refusal(api: FakeApi) -> None:
     api.refusals["GET /apis/coordination"] = (403, "Forbidden")
     with pytest.raises(KubeRefused):
         await anext(aiter(api.kube().watch(kinds.LEASE, "1")))
+
+
+ROUTE = {
+    "apiVersion": "gateway.networking.k8s.io/v1alpha2",
+    "kind": "TLSRoute",
+    "metadata": {"name": "door", "namespace": "lab"},
+    "spec": {"hostnames": ["fleet.example.org"]},
+}
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha3", "v1alpha2"])
+async def test_a_kind_is_spoken_of_in_the_version_that_is_served(
+    api: FakeApi, version: str
+) -> None:
+    served = f"gateway.networking.k8s.io/{version}"
+    api.older[kinds.TLS_ROUTE] = served
+    kube = api.kube()
+    made = await kube.apply(ROUTE)
+    assert made["apiVersion"] == served
+    assert await kube.get(kinds.TLS_ROUTE, "door", "lab") is not None
+    found, _ = await kube.list(kinds.TLS_ROUTE)
+    assert [one["metadata"]["name"] for one in found] == ["door"]
+    assert await kube.delete(kinds.TLS_ROUTE, "door", "lab") is True
+    touched = [asked for asked in api.asked if "tlsroutes" in asked]
+    assert all(f"/apis/{served}/" in asked for asked in touched)
+    assert len(touched) == 4
+
+
+async def test_a_version_that_comes_later_is_found(api: FakeApi) -> None:
+    api.served.remove(kinds.TLS_ROUTE)
+    kube = api.kube()
+    with pytest.raises(KubeRefused, match="tlsroutes"):
+        await kube.apply(ROUTE)
+    api.served.add(kinds.TLS_ROUTE)
+    api.older[kinds.TLS_ROUTE] = "gateway.networking.k8s.io/v1alpha3"
+    assert (await kube.apply(ROUTE))["apiVersion"].endswith("v1alpha3")
+    del api.older[kinds.TLS_ROUTE]
+    assert await kube.get(kinds.TLS_ROUTE, "door", "lab") is None  # the old version is gone
+    assert (await kube.apply(ROUTE))["apiVersion"].endswith("/v1")

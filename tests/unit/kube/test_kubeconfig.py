@@ -242,3 +242,45 @@ def test_without_anything_the_usual_place_is_named(
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(KubeconfigUnusable, match=r"\.kube/config"):
         find()
+
+
+def test_a_context_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigUnusable, match="it has no context 'prod'") as caught:
+        find(written(tmp_path, {}, {"token": "secret"}), "prod")
+    assert "contexts: lab; choose with --context NAME" in caught.value.hint
+
+
+def test_without_a_current_context_those_that_are_there_are_named(tmp_path: Path) -> None:
+    path = written(tmp_path, {}, {"token": "secret"})
+    path.write_text(path.read_text().replace("current-context: lab", "current-context: ''"))
+    with pytest.raises(KubeconfigUnusable, match="no current context") as caught:
+        find(path)
+    assert "contexts: lab" in caught.value.hint
+    assert find(path, "lab").token() == "secret"
+
+
+def test_files_of_the_environment_are_read_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pems: dict[str, Path]
+) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        folder.mkdir()
+    (two / "ca.crt").write_bytes(pems["ca"].read_bytes())
+    first = written(one, {}, {"token": "secret"})
+    second = written(two, {"certificate-authority": "ca.crt"}, {"token": "other"}, namespace="far")
+    said = yaml.safe_load(second.read_text())
+    said["contexts"][0]["name"] = "far"
+    said["contexts"][0]["context"] |= {"cluster": "away", "user": "them"}
+    said["clusters"][0]["name"], said["users"][0]["name"] = "away", "them"
+    second.write_text(yaml.safe_dump(said))
+    monkeypatch.setenv("KUBECONFIG", f"/nowhere:{first}:{second}")
+    assert find().token() == "secret"
+    reach = find(context="far")
+    assert (reach.token(), reach.namespace) == ("other", "far")
+    assert len(reach.trust.get_ca_certs()) == 1  # beside its own file
+
+
+def test_a_file_that_is_named_counts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(written(tmp_path, {}, {"token": "secret"})))
+    with pytest.raises(KubeconfigUnusable, match="No such file"):
+        find(tmp_path / "missing")

@@ -112,3 +112,32 @@ def test_placements_are_watched_apart(hub: Hub) -> None:
     hub.write("one", "a", "b")
     assert hub.read("a") == ["a"]
     assert [v.site for v in hub.deciding.read("other", [], None, [])] == []
+
+
+def test_a_cluster_that_another_group_takes_over_is_never_without_one(hub: Hub) -> None:
+    hub.write("one", "a", "b")
+    hub.chosen = 2
+    assert hub.read("a", "b") == ["a", "b"]
+    read = hub.deciding.read
+    assert read("other", [], 0, []) == ()
+    hub.write("one", "a")  # b has another label now, and OCM writes one list after the other
+    hub.chosen = 1
+    assert hub.read("a", "b") == ["a", "b"]
+    hub.now_s += QUIET_S / 2
+    meta = {"name": "two", "resourceVersion": "9"}
+    given = {"metadata": meta, "status": {"decisions": [{"clusterName": c} for c in "bc"]}}
+    assert [v.site for v in read("other", [given], 2, [])] == ["b"]  # c is new: it waits
+    hub.now_s += QUIET_S / 2
+    assert hub.read("a", "b") == ["a"]
+    assert [v.site for v in read("other", [given], 2, [])] == ["b"]
+    hub.now_s += QUIET_S
+    assert [v.site for v in read("other", [given], 2, ["b"])] == ["b", "c"]
+
+
+def test_a_group_that_is_gone_is_not_waited_for(hub: Hub) -> None:
+    assert hub.read() == []
+    hub.write("one", "a")
+    assert hub.read() == []
+    assert hub.deciding.again_s > 0
+    hub.now_s += LONGEST_S  # and nobody reads its lists again
+    assert hub.deciding.again_s == 0

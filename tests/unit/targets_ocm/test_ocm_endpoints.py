@@ -93,3 +93,11 @@ def test_a_load_balancer_without_address_is_waited_for(there: dict[str, Any] | N
         found = seen({"type": "LoadBalancer"}, there, **link)
         assert found.missing is not None
         assert found.missing.reason == "EndpointPending"
+        assert "Service lab" in found.missing.message
+        assert "kubectl -n fl describe service lab" in found.missing.hint
+
+
+def test_a_port_can_follow_a_long_address() -> None:
+    found = seen({"type": "LoadBalancer"}, balanced(ip="2001:db8::7"))
+    assert found == Endpoints("[2001:db8::7]:9092", "[2001:db8::7]:9093")
+    assert found.hosts == ("2001:db8::7",)

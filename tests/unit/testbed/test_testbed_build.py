@@ -14,7 +14,19 @@ from testbed.errors import GoMissing, NotBuilt
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(programs.OTHER_OCM, raising=False)
     return programs.cache()
+
+
+@pytest.fixture
+def another_ocm(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: ARG001
+    """A folder with OCM's programs and definitions that a person made."""
+    folder = tmp_path / "another"
+    (folder / "crds").mkdir(parents=True)
+    for name in programs.OCM.packages:
+        (folder / name).write_text("")
+    monkeypatch.setenv(programs.OTHER_OCM, str(folder))
+    return folder
 
 
 def a_go(folder: Path, said: str) -> Path:
@@ -97,3 +109,33 @@ def test_nothing_is_built_twice(cache: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_program_that_is_not_there_is_named() -> None:
     with pytest.raises(NotBuilt, match="kube-apiserver"):
         programs.program("kube-apiserver")
+
+
+def test_another_ocm_takes_the_place_of_the_pinned_one(another_ocm: Path) -> None:
+    found = dict(programs.every_program())
+    assert {found[name] for name in programs.OCM.packages} == {
+        another_ocm / name for name in programs.OCM.packages
+    }
+    assert programs.program("ocm-webhooks") == another_ocm / "ocm-webhooks"
+    assert programs.definitions() == another_ocm / "crds"
+    assert found["kube-apiserver"] == programs.KUBERNETES.path("kube-apiserver")
+
+
+def test_nothing_is_built_into_another_ocm(
+    another_ocm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, path in programs.every_program():
+        if name not in programs.OCM.packages:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("")
+    (another_ocm / "ocm-work").unlink()
+    monkeypatch.setenv("PATH", "")  # nothing may be called
+    assert build.build(lambda *_: None) == {}
+    assert not (another_ocm / "ocm-work").exists()
+
+
+@pytest.mark.parametrize("what", ["ocm-work", "crds"])
+def test_what_another_ocm_lacks_is_named_with_its_folder(another_ocm: Path, what: str) -> None:
+    (another_ocm / what).rename(another_ocm / "elsewhere")
+    with pytest.raises(programs.NotGiven, match=f"{another_ocm} has no {what}"):
+        (programs.definitions() if what == "crds" else programs.program(what))

@@ -37,3 +37,20 @@ def test_the_server_only_looks() -> None:
 def test_names_outside_do_not_exist() -> None:
     assert "forward" not in dns.SETTINGS
     assert "rcode NXDOMAIN" in dns.SETTINGS
+
+
+def test_hosts_that_are_made_known_have_their_address_and_no_other() -> None:
+    said = dns.settings({"fleet.example.org": "10.81.0.1"})
+    known = said.index('answer "fleet.example.org. 1 IN A 10.81.0.1"')
+    assert "template IN AAAA fleet.example.org {" in said
+    assert known < said.index("rcode NXDOMAIN")  # asked in this order
+    assert dns.settings({}) == dns.SETTINGS
+
+
+def test_a_server_with_other_settings_starts_anew() -> None:
+    def mark(hosts: dict[str, str]) -> object:
+        made = {one["kind"]: one for one in dns.objects(hosts)}
+        return made["Deployment"]["spec"]["template"]["metadata"]["annotations"][dns.MARK]
+
+    assert mark({}) != mark({"fleet.example.org": "10.81.0.1"})
+    assert mark({}) == mark({})

@@ -55,6 +55,16 @@ def test_a_volume_is_for_its_claim_and_stays_on_its_node() -> None:
     assert term["matchExpressions"][0]["values"] == ["berlin-1"]
 
 
+def test_a_claim_that_asks_for_more_than_it_has_grows() -> None:
+    bound = {**claim(), "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}
+    assert not storage.grows(bound)
+    bound["spec"]["resources"] = {"requests": {"storage": "2Gi"}}
+    assert storage.grows(bound)
+    assert not storage.grows({**bound, "status": {"phase": "Pending"}})
+    del bound["metadata"]["annotations"]
+    assert not storage.grows(bound)
+
+
 def test_a_volume_is_removed_when_its_claim_is_gone() -> None:
     volume = storage.volume_for(claim(), "berlin-1", FOLDER)
     assert not storage.is_released({**volume, "status": {"phase": "Bound"}})
@@ -64,5 +74,7 @@ def test_a_volume_is_removed_when_its_claim_is_gone() -> None:
 
 
 def test_the_class_is_the_default_one() -> None:
-    notes = storage.storage_class()["metadata"]["annotations"]
+    made = storage.storage_class()
+    notes = made["metadata"]["annotations"]
     assert notes["storageclass.kubernetes.io/is-default-class"] == "true"
+    assert made["allowVolumeExpansion"]

@@ -26,7 +26,7 @@ BARE_ON = "true"  # what YAML 1.1 makes of the key `on`
 
 _TOLD = {
     "SuperLink": "What hosts the hub: ocm, which is this cluster.",
-    "Group": "What hosts the group's sites: ocm, opennebula or join.",
+    "Group": "What hosts the group's sites: ocm, the clusters that this hub manages.",
 }
 
 

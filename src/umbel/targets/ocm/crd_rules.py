@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from umbel.documents.clusters import READ_BY
+from umbel.documents.words import either
+from umbel.model.kubernetes import USUAL_PORT
+
 Rule: TypeAlias = dict[str, Any]
 
 LONGEST_NAME = 40  # of a federation: names of add-ons and objects are made of it
@@ -36,6 +40,11 @@ def _rule(rule: str, message: str, reason: str = "FieldValueInvalid", path: str 
 
 def _forbidden(rule: str, message: str, path: str = "") -> Rule:
     return _rule(rule, message, "FieldValueForbidden", path)
+
+
+def _unsaid(key: str) -> str:
+    """Write that a key of a service is left out; the API server fills in the port by itself."""
+    return f"self.port == {USUAL_PORT}" if key == "port" else f"!has(self.{key})"
 
 
 def _required(rule: str, message: str, path: str = "") -> Rule:
@@ -71,6 +80,34 @@ RULES: dict[str, list[Rule]] = {
             f"{_CLASS.format('self')} == {_CLASS.format('oldSelf')}",
             "a volume keeps its class: kubernetes.storage.className cannot be changed",
         ),
+        _forbidden(
+            "!has(self.listen)",
+            "the gate listens on every address of its pod: remove listen;"
+            " kubernetes.service says how the hub is reached",
+            ".listen",
+        ),
+        _forbidden(
+            "!has(self.ports)",
+            "the gate has the ports 9092 and 9093 of its pod: remove ports;"
+            " kubernetes.service has fleetNodePort and controlNodePort",
+            ".ports",
+        ),
+    ],
+    "Security": [
+        _forbidden(
+            "!has(self.caKey)",
+            "the CA's key is a Secret of the hub: remove caKey;"
+            " the API server can encrypt Secrets at rest",
+            ".caKey",
+        ),
+    ],
+    "Placement": [
+        _forbidden(
+            "!has(self.spreadPolicy)",
+            "Open Cluster Management does nothing with it: remove spreadPolicy;"
+            " write a group for each region",
+            ".spreadPolicy",
+        ),
     ],
     "Ports": [
         _rule(
@@ -88,12 +125,20 @@ RULES: dict[str, list[Rule]] = {
             ("['Gateway', 'Ingress']", "Gateway or Ingress", "controlHost"),
             ("['Gateway']", "Gateway", "gateway"),
         )
+    ]
+    + [
+        _forbidden(
+            f"{_unsaid(key)} || self.type in {list(kinds)}",
+            f"{key} has no effect with this type: remove it, or choose the type {either(kinds)}",
+            f".{key}",
+        )
+        for key, kinds in READ_BY.items()
     ],
     "Group": [
         _ONE_ON,
         _rule(
-            f"{_ON} in ['ocm', 'opennebula', 'join']",
-            "a group of a Federation resource is on ocm, opennebula or join: write on: ocm"
+            f"{_ON} == 'ocm'",
+            "a group of a Federation resource is on managed clusters: write on: ocm"
             " (local sites are on one machine: use umbel up there)",
         ),
         *(
@@ -162,7 +207,19 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("FederationSpec", "superlink"): {"default": None},
     ("SuperLink", "endpoint"): {**_IS_HOST, "default": None},
-    ("SuperLink", "listen"): {**_IS_HOST, "default": None},
+    ("SuperLink", "listen"): {
+        **_IS_HOST,
+        "default": None,
+        "description": "Not on a hub: the gate listens on every address of its pod.",
+    },
+    ("SuperLink", "ports"): {"description": "Not on a hub: the gate has 9092 and 9093 of its pod."},
+    ("Security", "caKey"): {"description": "Not on a hub: the CA's key is a Secret there."},
+    ("Placement", "spreadPolicy"): {
+        "description": "Not on a hub: Open Cluster Management does nothing with it."
+    },
+    ("Group", "zones"): {"description": "Not on a hub: for groups on OpenNebula."},
+    ("Group", "cardinality"): {"description": "Not on a hub: for groups on OpenNebula."},
+    ("Storage", "size"): {"description": "How much the hub's volume holds; it may only grow."},
     ("SuperLink", "alternativeNames"): {"items": _IS_HOST},
     ("Security", "users"): {**_BY_NAME, "maxItems": MOST_USERS},
     ("Runtime", "environments"): _BY_NAME,

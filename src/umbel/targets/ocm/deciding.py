@@ -3,6 +3,7 @@
 OCM cuts the clusters that a placement chose into lists of a hundred and writes one after the other. A
 cluster that moves from one list into the next is in neither for a moment, and a fleet grows list by
 list. So nobody is let go, and nobody is taken on, before the lists have been quiet for a while.
+Who is with another group already is no newcomer: it moves over without an end in between.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Deciding:
 
     clock: Callable[[], float] = time.monotonic
     _changed: dict[str, tuple[_Mark, float]] = field(default_factory=dict)
-    _left_s: dict[str, float] = field(default_factory=dict)
+    _due: dict[str, float] = field(default_factory=dict)  # by placement: when its lists count
+    _counted: dict[str, float] = field(default_factory=dict)  # by cluster: when it did last
 
     def read(
         self, placement: str, lists: Sequence[Object], chosen: int | None, running: Collection[str]
@@ -40,18 +42,21 @@ class Deciding:
             self._changed[placement] = (mark, float("-inf") if agrees else self.clock())
         elif known[0] != mark:
             self._changed[placement] = (mark, self.clock())
-        quiet_s = self.clock() - self._changed[placement][1]
-        self._left_s[placement] = max(0.0, (QUIET_S if agrees else LONGEST_S) - quiet_s)
-        if not self._left_s[placement]:
-            return found
-        here = {verdict.site: verdict for verdict in found}
-        waiting = ("OCM is still deciding",)
-        return tuple(here.get(s) or Verdict(s, True, waiting) for s in sorted(running))
+        now_s = self.clock()
+        self._due[placement] = self._changed[placement][1] + (QUIET_S if agrees else LONGEST_S)
+        if self._due[placement] > now_s:
+            here = {verdict.site: verdict for verdict in found}
+            waiting = ("OCM is still deciding",)
+            lately = {s for s in here if now_s - self._counted.get(s, float("-inf")) < LONGEST_S}
+            kept = sorted({*running, *lately})
+            found = tuple(here.get(s) or Verdict(s, True, waiting) for s in kept)
+        self._counted |= {verdict.site: now_s for verdict in found}
+        return found
 
     @property
     def again_s(self) -> float:
-        """Say how long what was read last did not count yet; 0: it counted."""
-        return max(self._left_s.values(), default=0.0)
+        """Say how long what was read last does not count yet; 0: it counts."""
+        return max(0.0, max(self._due.values(), default=0.0) - self.clock())
 
 
 def _version(one: Object) -> tuple[str, str]:

@@ -25,7 +25,8 @@ class Endpoints:
     @property
     def hosts(self) -> tuple[str, ...]:
         """The names that the certificate must have."""
-        return tuple(dict.fromkeys(a.rpartition(":")[0] for a in (self.fleet, self.control) if a))
+        found = (a.rpartition(":")[0].strip("[]") for a in (self.fleet, self.control) if a)
+        return tuple(dict.fromkeys(found))
 
 
 def find(federation: Federation, names: Names, service: Object | None) -> Endpoints:
@@ -39,7 +40,7 @@ def find(federation: Federation, names: Names, service: Object | None) -> Endpoi
         case "NodePort":
             return _node_port(host, service)
         case "LoadBalancer":
-            return _load_balancer(host, service)
+            return _load_balancer(host, names, service)
         case _:
             host = host or names.service_hosts[0]
             return Endpoints(f"{host}:{FLEET_PORT}", f"{host}:{CONTROL_PORT}")
@@ -60,17 +61,23 @@ def _node_port(host: str, service: Object | None) -> Endpoints:
     return Endpoints(f"{host}:{ports['fleet']}", f"{host}:{ports['control']}")
 
 
-def _load_balancer(host: str, service: Object | None) -> Endpoints:
+def _load_balancer(host: str, names: Names, service: Object | None) -> Endpoints:
     given = (service or {}).get("status", {}).get("loadBalancer", {}).get("ingress") or ()
     for one in given:
-        host = host or one.get("hostname") or one.get("ip") or ""
+        host = host or one.get("hostname") or _bracketed(one.get("ip") or "")
     if not host or not given:
         return _missing(
             "EndpointPending",
-            "the load balancer has no address yet",
-            "kubectl describe service tells why, if it takes long",
+            f"Service {names.service} waits for the address that a load balancer gives it",
+            f"kubectl -n {names.namespace} describe service {names.service} tells why, if it "
+            "takes long; a cluster without load balancers has the types NodePort and Gateway",
         )
     return Endpoints(f"{host}:{FLEET_PORT}", f"{host}:{CONTROL_PORT}")
+
+
+def _bracketed(ip: str) -> str:
+    """Write an IPv6 address so that a port can follow it."""
+    return f"[{ip}]" if ":" in ip else ip
 
 
 def _missing(reason: str, message: str, hint: str) -> Endpoints:

@@ -37,6 +37,7 @@ class Hub:
     image: str  # where the document names none
     bundle: str  # PEM: what everybody trusts
     fingerprints: str = ""  # of the hub's units
+    claim: Object | None = None  # of its volume, as it was made: a StatefulSet never changes it
 
     @property
     def settings(self) -> HubOnKubernetes:
@@ -254,7 +255,7 @@ def stateful_set(hub: Hub) -> Object:
                 "whenScaled": "Retain",
             },
             "template": _pod(hub),
-            "volumeClaimTemplates": [{"metadata": {"name": "state"}, "spec": claim}],
+            "volumeClaimTemplates": [{"metadata": {"name": "state"}, "spec": hub.claim or claim}],
         },
     }
 

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from umbel.errors import WorldError
 from umbel.kube import kinds
 from umbel.kube.cache import Cache
 from umbel.kube.client import Kube
 from umbel.kube.kinds import Object
 from umbel.model.federation import Federation, Group
+from umbel.model.kubernetes import HubOnKubernetes
+from umbel.model.site import Verdict
 from umbel.model.status import Condition
 from umbel.targets.ocm import choosing
 from umbel.targets.ocm.names import Names
 from umbel.targets.ocm.seeing import condition_of
 from umbel.targets.ocm.settings import OcmSettings
 
+_ROUTED = ("Accepted", "ResolvedRefs")
+_ROUTE = (
+    "a Gateway of that name must be there, with a TLS listener in mode Passthrough that admits "
+    "routes of this namespace: kubectl describe gateway, kubectl describe tlsroute"
+)
+_FEWER = (
+    "it goes on with those; others join when they match: kubectl get managedclusters --show-labels"
+    " (a taint, too, keeps a cluster out)"
+)
 NEEDED = (kinds.PLACEMENT, kinds.ADDON, kinds.TEMPLATE, kinds.INSTALLED, kinds.WORK)
 
 
@@ -47,7 +60,9 @@ class Obstacles:
                 if not await self._kube.serves(kind):
                     raise OcmMissing(kind.name)
             self._served = True
-        self.found = [c for g in federation.spec.groups for c in await self._group(g)]
+        found = [c for g in federation.spec.groups for c in await self._group(g)]
+        found.sort(key=lambda c: c.status)  # what is wrong before what is to be known
+        self.found = [*found, *self._routed(federation)]
 
     async def _group(self, group: Group) -> list[Condition]:
         found = []
@@ -97,7 +112,46 @@ class Obstacles:
             words = f"group {group.name}: {satisfied.get('message') or 'no cluster matches'}"
             hint = "kubectl get managedclusters --show-labels shows what there is to match"
             return [Condition("ClustersChosen", "False", "NothingMatches", words, hint)]
+        asked = group.placement.number_of_clusters or 0
+        if satisfied and chosen < asked:
+            words = f"group {group.name}: {chosen} of {asked} clusters: no other one matches now"
+            return [Condition("ClustersChosen", "True", "FewerThanAsked", words, _FEWER)]
         return []
+
+    def _routed(self, federation: Federation) -> list[Condition]:
+        """Say what a gateway thinks of the ways in that it was asked for."""
+        service = (federation.spec.superlink.kubernetes or HubOnKubernetes()).service
+        if service.type != "Gateway" or not self._cache.has(kinds.TLS_ROUTE):
+            return []
+        gateway = f"{service.gateway_namespace or self._names.namespace}/{service.gateway}"
+        found = []
+        for route in self._cache[kinds.TLS_ROUTE].of(self._names.addon):
+            name, parents = route["metadata"]["name"], route.get("status", {}).get("parents") or ()
+            said = [c for parent in parents for c in parent.get("conditions") or ()]
+            wrong = [c for c in said if c["type"] in _ROUTED and c["status"] == "False"]
+            if wrong:
+                words = f"TLSRoute {name}: {wrong[0].get('message') or wrong[0].get('reason')}"
+                found.append(Condition("EndpointKnown", "False", "RouteRefused", words, _ROUTE))
+            elif not said:
+                words = f"TLSRoute {name} waits for gateway {gateway} to take it"
+                found.append(Condition("EndpointKnown", "True", "RoutePending", words, _ROUTE))
+        return sorted(found, key=lambda c: c.status)
+
+
+def unused_values(
+    federation: Federation, placed: Mapping[str, Sequence[Verdict]]
+) -> list[Condition]:
+    """Name clusters that have values of their own and are not used: perhaps a slip in a name."""
+    found = []
+    for group in federation.spec.groups:
+        own = group.kubernetes.clusters if group.kubernetes else {}
+        used = {v.site for v in placed.get(group.name, ()) if v.chosen} if own else set()
+        if unused := sorted(own.keys() - used):
+            words = f"group {group.name} has values for clusters that it does not use: "
+            words += ", ".join(unused[:5]) + (" …" if len(unused) > 5 else "")  # noqa: PLR2004
+            hint = "kubernetes.clusters has the names that kubectl get managedclusters shows"
+            found.append(Condition("ClusterValuesUsed", "True", "SomeUnused", words, hint))
+    return found
 
 
 def _decided(placement: Object) -> bool:

@@ -67,9 +67,9 @@ def check(federation: Federation) -> None:
             "write spec.superlink: {on: ocm}, or bring it up from here with: umbel up",
         )
     for group in federation.spec.groups:
-        if group.on is Target.LOCAL:
-            hint = "write on: ocm, opennebula or join for every group"
-            raise NotForAHub(f"group {group.name!r} is on local", hint)
+        if group.on is not Target.OCM:
+            hint = "write on: ocm for every group"
+            raise NotForAHub(f"group {group.name!r} is on {group.on}", hint)
     if len(federation.name) > LONGEST_NAME:
         raise NameTooLong(federation.name)
 
@@ -77,8 +77,7 @@ def check(federation: Federation) -> None:
 def federation_objects(federation: Federation) -> list[Object]:
     """Give the federation with its namespace and the cluster sets that it may use there."""
     names = Names(federation.metadata.namespace or NAMESPACE, federation.name)
-    groups = [group for group in federation.spec.groups if group.on is Target.OCM]
-    sets = dict.fromkeys(name for group in groups for name in cluster_sets(group))
+    sets = dict.fromkeys(name for group in federation.spec.groups for name in cluster_sets(group))
     space: list[Object] = [] if names.namespace == NAMESPACE else [_namespace(names.namespace)]
     return [*space, *(binding(names, name) for name in sets), resource(federation)]
 

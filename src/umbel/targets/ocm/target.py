@@ -21,21 +21,33 @@ from umbel.kube.client import Kube
 from umbel.kube.kinds import Object
 from umbel.model.federation import Federation, Group, Target
 from umbel.model.kubernetes import ClusterValues
+from umbel.model.plan import Step
 from umbel.model.site import Verdict
 from umbel.model.status import CertificateStatus, Condition, FederationStatus
 from umbel.model.unit import HUB, Kind, Sighting, Unit, Unknown
 from umbel.planning.render import users
 from umbel.ports import Allotment, Store
-from umbel.targets.ocm import choosing, endpoints, hub, identity, leftovers, seeing, sites
+from umbel.targets.ocm import (
+    choosing,
+    endpoints,
+    foreseeing,
+    hub,
+    identity,
+    leftovers,
+    seeing,
+    sites,
+)
 from umbel.targets.ocm.deciding import Deciding
 from umbel.targets.ocm.desk import DeskClient
 from umbel.targets.ocm.dismantling import dismantle
+from umbel.targets.ocm.foreseeing import Foresight
 from umbel.targets.ocm.names import SITE_GROUP, Names
-from umbel.targets.ocm.obstacles import Obstacles
+from umbel.targets.ocm.obstacles import Obstacles, unused_values
 from umbel.targets.ocm.releases import Releases
 from umbel.targets.ocm.sending import Sending
 from umbel.targets.ocm.settings import OcmSettings
 from umbel.targets.ocm.upkeep import Upkeep
+from umbel.targets.ocm.volume import Volume
 from umbel.targets.ocm.writing import Writer, side_by_side
 
 _LOOKED_AT = (kinds.STATEFUL_SET, kinds.POD, kinds.INSTALLED, kinds.WORK, kinds.DECISION)
@@ -74,6 +86,7 @@ class OcmTarget:
         self._sending = Sending(kube, self._writer, cache, names)
         self._deciding = Deciding()
         self._placed: Mapping[str, tuple[Verdict, ...]] | None = None
+        self.volume = Volume(kube, cache, names)
         self._upkeep = Upkeep(kube, cache, names, self.desk)
         self._identity: identity.Identity | None = None
         self._held = ""
@@ -104,6 +117,7 @@ class OcmTarget:
         for content in parts:
             if content["kind"] not in _HUB_LAST:
                 await self._writer.have(content)
+        await self.volume.look(federation)
         await leftovers.clear(self._writer, self._cache, self._names, [*placements, *parts])
         await leftovers.forget(self._writer, self._cache, self._names, users(federation))
         await self._releases.publish([self._version(federation, g) for g in federation.spec.groups])
@@ -175,7 +189,12 @@ class OcmTarget:
 
     def _hub(self, federation: Federation, fingerprints: str = "") -> hub.Hub:
         return hub.Hub(
-            federation, self._names, self._settings.image, self.trust.bundle, fingerprints
+            federation,
+            self._names,
+            self._settings.image,
+            self.trust.bundle,
+            fingerprints,
+            self.volume.template(),
         )
 
     def _version(self, federation: Federation, group: Group) -> sites.Version:
@@ -195,6 +214,19 @@ class OcmTarget:
             taken |= {v.site for v in verdicts}
         self._placed = found
         return found
+
+    async def predict(self, federation: Federation) -> list[Step]:
+        """Decide as OCM will, where it has not decided by this document; gives what only this tells.
+
+        From here on `place` gives what was foreseen. Nothing on the hub is changed.
+        """
+        self.volume.check(federation)
+        ahead = Foresight(self._kube, self._cache, self._writer, self._names)
+        self._placed = None
+        self._placed = await ahead.groups(federation, await self.place(federation))
+        self.foresee(federation, foreseeing.chosen(self._placed))
+        sent = await ahead.environments(federation, self._placed, self._settings.image)
+        return [*ahead.blind, *sent]
 
     def _decided(self, group: Group) -> tuple[Verdict, ...]:
         name, namespace = self._names.placement(group.name), self._names.namespace
@@ -389,6 +421,7 @@ class OcmTarget:
         if known is None:
             return ()
         found = [*self._obstacles.found, *self._releases.hindrances, *self._upkeep.found]
+        found += [*self.volume.found, *unused_values(known, self._placed or {})]
         found += self._sending.conditions()
         if self._identity is not None and self._identity.changing:
             words = self._identity.changing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -60,6 +60,11 @@ class Writer:
             self.cache[kind].put(made)
         return made
 
+    def has(self, wanted: Object) -> bool:
+        """Whether the object is so, as far as what was applied tells."""
+        found = self.cache[kind_of(wanted)].objects.get(key_of(wanted))
+        return found is not None and _notes(found).get(CONTENT) == _mark(wanted)
+
     async def assert_free(self, wanted: Object) -> None:
         """Refuse a name that is somebody else's; names that nobody else would choose are not asked for."""
         kind, key = kind_of(wanted), key_of(wanted)
@@ -109,8 +114,11 @@ async def side_by_side(act: Callable[[T], Awaitable[object]], items: Iterable[T]
 
 
 def _owner(content: Object) -> str:
-    found: str = (content["metadata"].get("annotations") or {}).get(OWNER, "")
-    return found
+    return _notes(content).get(OWNER, "")
+
+
+def _notes(content: Object) -> Mapping[str, str]:
+    return content["metadata"].get("annotations") or {}
 
 
 def _mark(wanted: Object) -> str:

@@ -1,0 +1,101 @@
+"""Hub side: the SuperLink's volume grows with the document, and what it cannot do is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from testbed.api import Api, Object, Refused
+from testbed.pods import storage
+from testbed.waiting import eventually
+from tests.clusters.ocm.conftest import Declare
+from tests.clusters.ocm.stories import Federation, condition, everywhere, labelled, spec
+
+pytestmark = pytest.mark.timeout(600)
+SPACE = "ocm-volumes"
+STIFF = "stiff"
+
+
+def alone(**kept: str) -> Object:
+    """Give the spec of a federation that has a hub, and no sites."""
+    return spec(everywhere(placement=labelled("no-such")), kubernetes={"storage": kept})
+
+
+def claim(federation: Federation) -> Object:
+    name = f"state-{federation.names.hub}-0"
+    found = federation.hub.get("v1", "PersistentVolumeClaim", name, federation.namespace)
+    return found or {}
+
+
+def capacity(federation: Federation) -> Any:
+    return claim(federation).get("status", {}).get("capacity", {}).get("storage")
+
+
+def resize(federation: Federation, size: str) -> None:
+    federation.change(superlink={"kubernetes": {"storage": {"size": size}}})
+
+
+def hub_pod(federation: Federation) -> Object:
+    name = f"{federation.names.hub}-0"
+    return federation.hub.wait(("v1", "Pod", name, federation.namespace), _is_ready)
+
+
+def _is_ready(pod: Object) -> bool:
+    return condition(pod, "Ready").get("status") == "True"
+
+
+def test_a_larger_size_grows_the_volume_under_the_running_hub(declare: Declare) -> None:
+    federation = declare(SPACE, "growing", alone(size="1Gi"))
+    before = hub_pod(federation)["metadata"]["uid"]
+    assert capacity(federation) == "1Gi"
+    resize(federation, "2Gi")
+    eventually("the larger volume", lambda: capacity(federation) == "2Gi")
+    seen = federation.wait(
+        lambda seen: (
+            seen["status"].get("observedGeneration") == seen["metadata"]["generation"]
+            and not condition(seen, "VolumeSized")
+        )
+    )
+    assert condition(seen, "HubAvailable")["status"] == "True"
+    assert hub_pod(federation)["metadata"]["uid"] == before
+
+
+def test_a_smaller_size_is_refused(declare: Declare) -> None:
+    federation = declare(SPACE, "growing", alone(size="2Gi"))
+    with pytest.raises(Refused, match="a volume cannot shrink"):
+        resize(federation, "1Gi")
+
+
+@pytest.fixture
+def stiff(hub: Api) -> Iterator[None]:
+    """A class of volumes that do not grow."""
+    made = storage.storage_class() | {"metadata": {"name": STIFF}, "allowVolumeExpansion": False}
+    hub.apply(made)
+    yield
+    hub.delete("storage.k8s.io/v1", "StorageClass", STIFF)
+
+
+def test_a_class_that_cannot_expand_is_said_and_the_hub_goes_on(
+    stiff: None, declare: Declare
+) -> None:
+    del stiff
+    federation = declare(SPACE, "stiff", alone(size="1Gi", className=STIFF))
+    hub_pod(federation)
+    resize(federation, "2Gi")
+    said = federation.until_said("VolumeSized", "VolumeCannotGrow")
+    assert said["status"] == "False"
+    assert "must support resize" in said["message"]  # the API server's words
+    assert "allowVolumeExpansion: true" in said["message"]
+    assert capacity(federation) == "1Gi"
+    assert condition(federation.seen(), "HubAvailable")["status"] == "True"
+
+
+def test_it_grows_once_its_class_lets_it(hub: Api, stiff: None, declare: Declare) -> None:
+    del stiff
+    federation = declare(SPACE, "stiff", alone(size="2Gi", className=STIFF))
+    federation.until_said("VolumeSized", "VolumeCannotGrow")
+    hub.patch(
+        hub.path("storage.k8s.io/v1", "StorageClass", "", STIFF), {"allowVolumeExpansion": True}
+    )
+    eventually("the larger volume", lambda: capacity(federation) == "2Gi", 150)
