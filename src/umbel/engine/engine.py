@@ -84,9 +84,9 @@ class NotReady(WorldError):
 
     code = "U223"
 
-    def __init__(self, federation: str, message: str) -> None:
+    def __init__(self, federation: str, message: str, after_s: float = READY_TIMEOUT_S) -> None:
         super().__init__(
-            f"{federation} is not ready after {READY_TIMEOUT_S:g} s: {message}",
+            f"{federation} is not ready after {after_s:g} s: {message}",
             hint="umbel status -o wide tells what is missing; umbel doctor looks for causes",
         )
 

@@ -71,7 +71,7 @@ class Keeper:
                 progress(told)
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
-                raise NotReady(federation.name, ready.message)
+                raise NotReady(federation.name, ready.message, UP_TIMEOUT_S)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
                     await changed()

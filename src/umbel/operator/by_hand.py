@@ -136,7 +136,7 @@ class Hand:
                     if first.get("message", "") != told:
                         told = first.get("message", "")
                         progress(told)
-        raise NotReady(names.name, told or "no operator has looked at it yet")
+        raise NotReady(names.name, told or "no operator has looked at it yet", UP_TIMEOUT_S)
 
     async def _offer(self, content: Object) -> None:
         """Have a namespace or a binding; who may not make one relies on who did."""
@@ -204,7 +204,9 @@ class Hand:
             if quiet and not _goes_on(asdict(status)):
                 return status
             if time.monotonic() > deadline_s:
-                raise NotReady(self._names.name, "a change is still on its way to some sites")
+                raise NotReady(
+                    self._names.name, "a change is still on its way to some sites", UP_TIMEOUT_S
+                )
 
     @contextlib.asynccontextmanager
     async def _house(self) -> AsyncIterator[tuple[Keeper, OcmTarget, Changed]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 import yaml
-from testbed.api import Api, Object
+from testbed.api import Api
 from testbed.bed import Bed
 from testbed.pods import images
 from testbed.waiting import eventually
@@ -21,6 +20,7 @@ from tests.clusters.ocm.stories import (
     everywhere,
     labelled,
     spec,
+    traces_of,
 )
 from tests.clusters.stories import rolled_out
 
@@ -28,7 +28,6 @@ from umbel.targets.ocm.names import FINALIZER
 
 pytestmark = pytest.mark.timeout(600)
 TWIN = "ocm-twin"
-PASSING = {"Event", "Lease", "EndpointSlice", "Endpoints"}  # they come and go by themselves
 
 
 def test_the_list_tells_how_a_federation_does(pods: Bed, hospitals: Federation) -> None:
@@ -145,34 +144,6 @@ def test_the_token_of_one_tenant_opens_nothing_of_the_other(
     refused = Person(tmp_path / "home", twin).umbel("connect", "x", "--address", control, *files)
     assert refused.returncode != 0
     assert "401" in refused.stderr or "token" in refused.stderr
-
-
-def kinds_of(api: Api) -> list[str]:
-    """Give where the API server serves lists that can be looked at."""
-    groups = api.request("GET", "/apis")["groups"]
-    roots = ["/api/v1", *(f"/apis/{g['preferredVersion']['groupVersion']}" for g in groups)]
-    return [
-        f"{root}/{resource['name']}"
-        for root in roots
-        for resource in api.request("GET", root)["resources"]
-        if "list" in resource["verbs"] and resource["kind"] not in PASSING
-    ]
-
-
-def traces_of(api: Api, *marks: str) -> list[str]:
-    """Name every object of a cluster that is in, or named by, one of these."""
-
-    def about(content: Object) -> str:
-        meta = content["metadata"]
-        told = [meta.get("namespace"), meta["name"], meta.get("labels"), meta.get("finalizers")]
-        return json.dumps(told)
-
-    return sorted(
-        f"{path.rpartition('/')[2]}: {content['metadata']['name']}"
-        for path in kinds_of(api)
-        for content in api.request("GET", path)["items"]
-        if any(mark in about(content) for mark in marks)
-    )
 
 
 def test_a_deleted_federation_leaves_nothing(

@@ -121,8 +121,11 @@ def test_federations_train_side_by_side_on_one_cluster(
     turning: Turning, hospitals: Federation, owner: Person
 ) -> None:
     assert hospitals.names.addon != turning.federation.names.addon
-    assert turning.person.run_now(turning.run)["status"] == "running"
+    again = turning.person.connect()  # its authority may be another one by now
+    assert again.returncode == 0, again.stderr
+    beside = turning.person.starts(num_server_rounds=5, min_nodes=1, seconds=2.0)
     assert owner.runs().rounds == [[0, 1]] * 3
+    assert turning.person.ends(beside).rounds == [[0]] * 5
 
 
 def test_a_partition_stays_with_its_cluster(hub: Api, declare: Declare) -> None:

@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -111,6 +112,28 @@ signal.pause()
     assert one.line() == "runs"
     os.kill(one.process.pid, signal.SIGTERM)
     assert one.process.wait(20) == 3
+
+
+def test_a_signal_that_comes_too_early_reaches_the_program(tmp_path: Path) -> None:
+    """A pod may be taken away while it starts."""
+    with subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "umbel.agent.pod.warden", "exec"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "UMBEL_POD_ROOT": str(tmp_path)},
+    ) as process:
+        assert process.stderr is not None
+        until_imported(process.stderr, "select")  # it imports, long before it has a program
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+        assert process.wait(60) == 128 + signal.SIGTERM  # its program's end, not its own
+
+
+def until_imported(lines: IO[str], module: str) -> None:
+    for line in lines:
+        if line.rpartition("|")[2].strip() == module:
+            return
+    pytest.fail(f"{module} was not imported")
 
 
 def test_an_unknown_role_is_told(tmp_path: Path) -> None:

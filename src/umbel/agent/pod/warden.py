@@ -5,16 +5,29 @@ It imports little, so that it costs little. When the program ends, the container
 
 from __future__ import annotations
 
+import signal
+from types import FrameType
+
+ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_early: list[int] = []  # signals that came before there was a program
+
+
+def _remember(number: int, _frame: FrameType | None) -> None:
+    _early.append(number)
+
+
+if __name__ == "__main__":  # the kernel drops what a first process does not listen for: at once
+    for _number in ENDINGS:
+        signal.signal(_number, _remember)
+
 import contextlib
 import os
 import select
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from umbel.agent.pod.places import (
     CONTROL_PORT,
@@ -98,11 +111,13 @@ class Warden:
         """Run until the program ends; gives its exit status."""
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in ENDINGS:
             signal.signal(number, self._pass_on)
         with socket.create_server(("", HEALTH_PORTS[self._role]), backlog=16) as listener:
             process = subprocess.Popen(self._command, start_new_session=True)
             self._pid = process.pid
+            while _early:
+                self._pass_on(_early.pop(0), None)
             while True:
                 readable, _, _ = select.select([listener.fileno(), self._wake], [], [], _LOOK_S)
                 with contextlib.suppress(BlockingIOError):
@@ -113,7 +128,10 @@ class Warden:
                 if (code := self._reap()) is not None:
                     return code
 
-    def _pass_on(self, number: int, _frame: FrameType | None) -> None:
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        if not self._pid:
+            _remember(number, frame)
+            return
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, number)
 
