@@ -116,17 +116,19 @@ def number(value: float | None) -> str:
 
 
 def show_error(error: UmbelError) -> None:
-    """Tell what is wrong and what to do; never a traceback."""
+    """Tell what is wrong and what to do; never a traceback. Lines are left whole, for paths to copy."""
     from rich.text import Text
 
     out = console(stderr=True)
     problems = getattr(error, "problems", ())
     fact = f"{len(problems)} mistakes in the document" if len(problems) > 1 else error.fact
-    out.print(Text.assemble(("error", "bold red"), f"[{error.code}]: ", printable(fact)))
+    out.print(
+        Text.assemble(("error", "bold red"), f"[{error.code}]: ", printable(fact)), soft_wrap=True
+    )
     for problem in problems:
-        out.print(Text("\n" + problem.render()))
+        out.print(Text("\n" + problem.render()), soft_wrap=True)
     if error.hint and not problems:
-        out.print(Text.assemble(("hint", "bold cyan"), ": ", printable(error.hint)))
+        out.print(Text.assemble(("hint", "bold cyan"), ": ", printable(error.hint)), soft_wrap=True)
 
 
 def printable(text: str) -> str:

@@ -33,11 +33,13 @@ HUB_ADDRESS = "10.81.0.1"
 PATIENCE_S = 150
 ENDED = ("completed", "failed", "stopped")
 PASSING = {"Event", "Lease", "EndpointSlice", "Endpoints"}  # they come and go by themselves
+DRAIN = {"drainSeconds": 60}
 NOWHERE = {"example.org/nowhere": "true"}  # a label that no node has
 
 
-def everywhere(**more: Any) -> Object:
-    return {"name": "all", "on": "ocm", **more}
+def everywhere(*, kubernetes: Any = None, **more: Any) -> Object:
+    """Give a group; a site that ends is waited for a minute, not ten."""
+    return {"name": "all", "on": "ocm", "kubernetes": {**DRAIN, **(kubernetes or {})}, **more}
 
 
 def labelled(key: str, value: str = "yes", operator: str = "In") -> Object:

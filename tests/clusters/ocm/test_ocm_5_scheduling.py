@@ -14,6 +14,7 @@ from tests.clusters.ocm.conftest import Declare, Meet
 from tests.clusters.ocm.stories import (
     ADDON,
     CLUSTER,
+    DRAIN,
     Federation,
     asleep,
     condition,
@@ -172,7 +173,7 @@ def test_a_bad_version_stops_after_its_first_batch_and_goes_back(
     group = dict(fleet.seen()["spec"]["groups"][0])
     absent = [{"source": "localhost/umbel", "mirror": "localhost/nobody-built-it"}]
     rollout = {"maxConcurrent": 1, "deadlineSeconds": 15}
-    fleet.change(groups=[{**group, "kubernetes": {"mirrors": absent, "rollout": rollout}}])
+    fleet.change(groups=[{**group, "kubernetes": {**DRAIN, "mirrors": absent, "rollout": rollout}}])
     seen = fleet.wait(lambda seen: len(online(seen)) == 1)  # the first batch has it, and fails
     (spared,) = online(seen)
     said = fleet.until_said("RolledOut", "RolloutHalted")

@@ -20,7 +20,7 @@ from testbed.pods.node import load_images
 from testbed.programs import cache
 from testbed.waiting import eventually
 from tests.clusters.ocm.conftest import Declare, Meet
-from tests.clusters.ocm.stories import Federation, Person, labelled, spec
+from tests.clusters.ocm.stories import Federation, Person, labelled, online, spec
 from tests.clusters.ocm.test_ocm_6_environments import make_app, seen_by
 from tests.integration.exec.wheels import make_wheel
 
@@ -96,6 +96,7 @@ def test_an_app_runs_in_what_was_built_from_signed_wheels(
 ) -> None:
     boston = spokes["boston"]
     eventually("the executor", lambda: container(boston, clinics, "good").get("ready"), 120)
+    clinics.wait(lambda seen: "boston" in online(seen))  # so the hub answers
     owner: Person = meet(clinics)
     ended = owner.runs(make_app(tmp_path / "text", "text"), min_nodes=1, num_server_rounds=1)
     assert ended.status == "completed"

@@ -16,7 +16,7 @@ from umbel.placement.quantity import parse
 from umbel.targets.ocm.names import Names
 
 SIZED = "VolumeSized"
-AGAIN_S = 60.0  # what was refused is not asked for with every look
+AGAIN_S = 15.0  # what was refused is not asked for with every look
 REFUSED = (403, 422)  # by the storage class, or by the API server
 # What the claim says when its volume cannot grow after all.
 FAILED = ("ControllerResizeError", "NodeResizeError")
