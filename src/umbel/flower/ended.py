@@ -3,6 +3,10 @@
 Flower's SuperNode does one message at a time and waits for its reply however long that takes, also
 when the run was stopped long ago. Ours asks now and then whether the run goes on. If not, the task
 ends: its process learns so with its next heartbeat (`mind_refusals`), and the next message has its turn.
+
+A run that is stopped while its message arrives leaves a task behind whose reply is nobody's. Flower's
+SuperNode takes that one for the next message's, and is one reply late from then on. Ours ends the task,
+and waits for the reply to the message that it has.
 """
 
 from __future__ import annotations
@@ -71,21 +75,29 @@ def install() -> None:
     patience = _Patience(loop.time, work)
 
     @functools.wraps(pull)
-    def pulled(*args: Any, receive: Any, get_run: Any, **how: Any) -> Any:
+    def pulled(*, state: Any, object_store: Any, receive: Any, get_run: Any, **how: Any) -> Any:
+        work.message_id, work.get_run = "", get_run
+
         def received() -> Any:
             found = receive()
-            work.message_id = found[0].metadata.message_id if found else ""
+            if found:
+                about = found[0].metadata
+                work.message_id, work.run_id = about.message_id, about.run_id
             return found
 
-        run_id = pull(*args, receive=received, get_run=get_run, **how)
-        work.run_id, work.get_run = run_id or 0, get_run
+        how |= {"receive": received, "get_run": get_run}
+        run_id = pull(state=state, object_store=object_store, **how)
+        if run_id is None and work.message_id:
+            _give_up(work, state, object_store)
         return run_id
 
     @functools.wraps(push)
-    def pushed(*args: Any, state: Any, object_store: Any, **how: Any) -> None:
+    def pushed(*, state: Any, object_store: Any, **how: Any) -> None:
         patience.asked_s, work.waiting = time.monotonic(), True
         try:
-            push(*args, state=state, object_store=object_store, **how)
+            push(state=state, object_store=object_store, **how)
+            while work.message_id in state.msg_store:  # that was the reply to another one
+                push(state=state, object_store=object_store, **how)
         except over:
             _give_up(work, state, object_store)
         finally:
@@ -97,11 +109,13 @@ def install() -> None:
 
 def _give_up(work: _Work, state: Any, object_store: Any) -> None:
     """End the tasks of a run that has ended; whoever does them is told with the next heartbeat."""
-    log.info("Run %s has ended: its message is given up", work.run_id)
+    log.info("The message of run %s is given up: nobody waits for its reply", work.run_id)
     for task in state.get_tasks(run_ids=[work.run_id], statuses=_UNFINISHED):
         state.finish_task(task.task_id, sub_status="stopped", details="the run has ended")
-    state.delete_messages(message_ids=[work.message_id])
-    object_store.delete(work.message_id)
+    late = state.get_messages_legacy(run_ids=[work.run_id], is_reply=True)
+    for message_id in (work.message_id, *(reply.metadata.message_id for reply in late)):
+        state.delete_messages(message_ids=[message_id])
+        object_store.delete(message_id)
 
 
 def mind_refusals(module: Any) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from flwr.app import Error, Message
 from flwr.supercore.inflatable.inflatable_object import get_object_tree
 from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
 from flwr.supercore.run import RunNotRunningException
@@ -31,6 +32,8 @@ class Site:
         self.message = link.made("hello")
         self.run_id = link.run_id
         self.answers: list[BaseException | None] = []
+        self.sent: list[str] = []
+        self.stopped = False  # while the message arrives
 
     def receive(self) -> tuple[Any, Any]:
         return self.message, get_object_tree(self.message)
@@ -41,26 +44,44 @@ class Site:
         if answer is not None:
             raise answer
 
-    def pulls(self) -> None:
+    def pulls(self) -> Any:
         """Take the message up, as Flower's loop does."""
-        pulled = loop._pull_and_store_message(
-            state=self.state, receive=self.receive, get_run=self.get_run
+        return loop._pull_and_store_message(
+            state=self.state, object_store=self.store, receive=self.receive, get_run=self.get_run
         )
-        assert pulled == self.run_id
+
+    def replies(self, to: Any) -> None:
+        """Have the reply to a message in the state, as its ClientApp leaves it."""
+        reply = Message(Error(code=0, reason=""), reply_to=to)
+        reply.metadata.__dict__["_message_id"] = reply.object_id
+        self.store.preregister(self.run_id, get_object_tree(reply))
+        self.state.record_message_processing_start(to.metadata.message_id)
+        self.state.record_message_processing_end(to.metadata.message_id)
+        self.state.store_message(reply)
+
+    def sends(self, message: Any, *_more: Any) -> tuple[set[str], str]:
+        self.sent.append(message.metadata.reply_to_message_id)
+        return set(), ""
 
     def pushes(self) -> None:
-        loop._push_messages(state=self.state, object_store=self.store, send=None, push_object=None)
+        loop._push_messages(
+            state=self.state, object_store=self.store, send=self.sends, push_object=None
+        )
+
+    def tasks(self) -> list[tuple[str, str]]:
+        found = self.state.get_tasks(run_ids=[self.run_id])
+        return [(task.status.status, task.status.sub_status) for task in found]
 
 
 @pytest.fixture
 def site(link: Link, monkeypatch: pytest.MonkeyPatch) -> Site:
     made = Site(link)
 
-    def stored(state: Any, receive: Callable[[], Any], **_how: Any) -> int:
+    def stored(state: Any, receive: Callable[[], Any], **_how: Any) -> int | None:
         message, _ = receive()
         state.create_task(task_type="flwr-clientapp", run_id=made.run_id, fab_hash="")
         state.store_message(message)
-        return made.run_id
+        return None if made.stopped else made.run_id
 
     monkeypatch.setattr(loop, "_pull_and_store_message", stored)
     monkeypatch.setattr(loop, "_push_messages", loop._push_messages)
@@ -75,9 +96,32 @@ def test_what_nobody_waits_for_is_given_up(site: Site) -> None:
     site.pulls()
     site.pushes()
     assert site.answers == []
-    (task,) = site.state.get_tasks(run_ids=[site.run_id])
-    assert (task.status.status, task.status.sub_status) == ("finished", "stopped")
+    assert site.tasks() == [("finished", "stopped")]
     assert not site.state.msg_store
+
+
+def test_a_run_that_is_stopped_while_its_message_arrives_leaves_nothing(site: Site) -> None:
+    site.stopped = True
+    assert site.pulls() is None
+    assert site.tasks() == [("finished", "stopped")]
+    assert not site.state.msg_store
+
+
+def test_a_reply_that_nobody_waits_for_is_not_taken_for_the_one_that_is(
+    site: Site, link: Link
+) -> None:
+    stray = link.made("stray")
+
+    def answer(_run_id: int) -> None:
+        """Be asked while it waits on: now its own reply comes."""
+        if stray.metadata.message_id in site.sent and len(site.sent) == 1:
+            site.replies(to=site.message)
+
+    site.get_run = answer  # type: ignore[method-assign]
+    assert site.pulls() == site.run_id
+    site.replies(to=stray)
+    site.pushes()
+    assert site.sent == [stray.metadata.message_id, site.message.metadata.message_id]
 
 
 def test_who_waits_for_no_reply_asks_nobody(site: Site) -> None:
