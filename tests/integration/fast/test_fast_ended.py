@@ -117,7 +117,7 @@ def test_a_reply_that_nobody_waits_for_is_not_taken_for_the_one_that_is(
         if stray.metadata.message_id in site.sent and len(site.sent) == 1:
             site.replies(to=site.message)
 
-    site.get_run = answer  # type: ignore[method-assign]
+    site.get_run = answer  # type: ignore[method-assign, assignment]
     assert site.pulls() == site.run_id
     site.replies(to=stray)
     site.pushes()
