@@ -7,28 +7,15 @@ from pathlib import Path
 import pytest
 import typer
 from click.testing import Result
+from tests.unit.cli.daemon import Here
 from typer.testing import CliRunner
 
 from umbel.cli import connect, context
 from umbel.cli.connections import Connection, Connections
-from umbel.client import Client, NothingRuns
+from umbel.client import NothingRuns
 from umbel.engine.engine import FederationUnknown
 from umbel.identity import alone
 from umbel.remote import ConnectionDamaged, Remote, RemoteClient
-
-
-class Here(Client):
-    """A daemon with these federations."""
-
-    names: tuple[str, ...] = ()
-
-    def federations(self) -> list[object]:
-        if not self.names:
-            raise NothingRuns
-        return [{"metadata": {"name": name}} for name in self.names]
-
-    def running(self) -> bool:
-        return True
 
 
 @pytest.fixture

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import typer
 from click.testing import Result
+from tests.unit.cli.daemon import Here
 from typer.testing import CliRunner
 
 from umbel.cli import connect, context, down, hub, plan, scale, up
 from umbel.cli.connections import Connection, Connections
-from umbel.client import Client, NothingRuns
+from umbel.client import NothingRuns
 from umbel.documents import load
 from umbel.engine.engine import FederationUnknown, PlanOutdated
 from umbel.identity import alone
@@ -22,20 +23,6 @@ ON_CLUSTERS = (
     "metadata: {name: hospitals}\nspec: {superlink: {on: ocm}, groups: [{name: a, on: ocm}]}\n"
 )
 KUBECONFIG = "contexts: [{name: lab, context: {}}, {name: prod, context: {}}]\n"
-
-
-class Here(Client):
-    """A daemon with these federations."""
-
-    names: tuple[str, ...] = ()
-
-    def federations(self) -> list[object]:
-        if not self.names:
-            raise NothingRuns
-        return [{"metadata": {"name": name}} for name in self.names]
-
-    def running(self) -> bool:
-        return bool(self.names)
 
 
 @pytest.fixture

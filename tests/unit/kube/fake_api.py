@@ -7,11 +7,13 @@ import json
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import httpx
 
+from umbel.kube.cache import Cache
 from umbel.kube.client import Kube
 from umbel.kube.kinds import EVERY, Kind, Object
 from umbel.kube.kubeconfig import Reach
@@ -27,6 +29,16 @@ _BY_PLURAL = {
 }
 _ROOTS = {root for root, _ in _BY_PLURAL}
 Key = tuple[Kind, str, str]  # kind, namespace, name
+
+
+@asynccontextmanager
+async def kept_up(cache: Cache) -> AsyncIterator[None]:
+    """Have a cache that is filled, and follows what changes."""
+    watching = asyncio.create_task(cache.run())
+    await cache.filled()
+    yield
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
 
 
 class FakeApi(httpx.AsyncBaseTransport):

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.unit.kube.fake_api import FakeApi
+from tests.unit.kube.fake_api import FakeApi, kept_up
 
 from umbel.kube import kinds
 from umbel.kube.cache import Cache
@@ -82,11 +82,8 @@ class Hub:
 @pytest.fixture
 async def hub() -> AsyncIterator[Hub]:
     made = Hub()
-    watching = asyncio.create_task(made.cache.run())
-    await made.cache.filled()
-    yield made
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
+    async with kept_up(made.cache):
+        yield made
 
 
 async def test_before_the_first_time_sites_are_foreseen_and_nothing_is_made(hub: Hub) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.unit.kube.fake_api import FakeApi
+from tests.unit.kube.fake_api import FakeApi, kept_up
 
 from umbel.kube import kinds
 from umbel.kube.cache import Cache
@@ -129,11 +128,8 @@ async def trial() -> AsyncIterator[Trial]:
     api = FakeApi()
     async with api.kube() as kube:
         cache = Cache(kube, watched(), lambda *_: None)
-        running = asyncio.create_task(cache.run())
-        await cache.filled()
-        yield Trial(api, cache, Releases(Writer(kube, cache, NAMES.owner), cache, NAMES))
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        async with kept_up(cache):
+            yield Trial(api, cache, Releases(Writer(kube, cache, NAMES.owner), cache, NAMES))
 
 
 async def test_new_clusters_are_all_served_at_once(trial: Trial) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.unit.kube.fake_api import FakeApi
+from tests.unit.kube.fake_api import FakeApi, kept_up
 
 from umbel.kube import kinds
 from umbel.kube.cache import Cache
@@ -94,11 +94,8 @@ class Hub:
 @pytest.fixture
 async def hub() -> AsyncIterator[Hub]:
     made = Hub()
-    running = asyncio.create_task(made.cache.run())
-    await made.cache.filled()
-    yield made
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with kept_up(made.cache):
+        yield made
 
 
 async def test_a_federation_without_environments_says_nothing_of_them(hub: Hub) -> None:

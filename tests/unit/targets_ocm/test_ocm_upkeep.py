@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
-from tests.unit.kube.fake_api import FakeApi
+from tests.unit.kube.fake_api import FakeApi, kept_up
 
 from umbel.errors import UmbelError
 from umbel.gate.refusals import HubUnreachable
@@ -107,12 +106,9 @@ async def story() -> AsyncIterator[Story]:
     api, desk = FakeApi(), Desk()
     async with api.kube() as kube:
         cache = Cache(kube, watched(), lambda *_: None)
-        running = asyncio.create_task(cache.run())
-        await cache.filled()
         upkeep = Upkeep(kube, cache, NAMES, lambda: cast("DeskClient", desk))
-        yield Story(api, cache, upkeep, desk)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        async with kept_up(cache):
+            yield Story(api, cache, upkeep, desk)
 
 
 async def test_without_runs_the_pod_is_made_anew(story: Story) -> None:

@@ -98,3 +98,8 @@ def test_what_is_near_is_reached_by_no_proxy() -> None:
     assert found["HTTPS_PROXY"] == found["https_proxy"] == "http://p.example.org:3128"
     assert found["NO_PROXY"] == "x,localhost,127.0.0.1,node.svc"
     assert "HTTP_PROXY" not in found
+
+
+def test_with_one_group_it_does_not_matter_who_is_there() -> None:
+    only = [group(clusters={"rome": GPU})]
+    assert variants(only, {"rome": "eu", "oslo": "eu"}) == variants(only, {})

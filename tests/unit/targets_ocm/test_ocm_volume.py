@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.unit.kube.fake_api import FakeApi
+from tests.unit.kube.fake_api import FakeApi, kept_up
 
 from umbel.kube import kinds
 from umbel.kube.cache import Cache
@@ -68,11 +68,8 @@ class Place:
 @pytest.fixture
 async def place() -> AsyncIterator[Place]:
     made = Place()
-    watching = asyncio.create_task(made.cache.run())
-    await made.cache.filled()
-    yield made
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
+    async with kept_up(made.cache):
+        yield made
 
 
 async def test_without_a_volume_there_is_nothing_to_do(place: Place) -> None:

@@ -126,9 +126,8 @@ class Foresight:
     ) -> list[Step]:
         there = self._sent_now()
         homes = {v.site: g for g, found in groups.items() for v in found if v.chosen}
-        known = homes if len(federation.spec.groups) > 1 else {}
         wanted: dict[_Place, Sent] = {}
-        for sent in environments.sent_by(federation, self._names, image, known):
+        for sent in environments.sent_by(federation, self._names, image, homes):
             one = replace(sent, image=await self._image(sent) or image)
             wanted |= {(one.environment.name, s): one for s in self._matching(one, homes)}
         steps = [self._step(where, one, there.get(where)) for where, one in wanted.items()]

@@ -40,7 +40,7 @@ class Sending:
 
     async def settle(self, federation: Federation, image: str) -> None:
         """Have what is declared on its way, and call back what is not any more."""
-        declared = environments.sent_by(federation, self._names, image, self._homes(federation))
+        declared = environments.sent_by(federation, self._names, image, self._homes())
         wanted = federation.spec.runtime.environments
         self._refused = [bad for one in wanted if (bad := _unfit(federation, one)) is not None]
         unfit = {bad.message.partition(":")[0] for bad in self._refused}
@@ -52,10 +52,8 @@ class Sending:
             await self._writer.have(environments.work_set(one))
         await self._call_back({one.name for one in self._sent})
 
-    def _homes(self, federation: Federation) -> dict[str, str]:
-        """Say which group each cluster belongs to, where there are several."""
-        if len(federation.spec.groups) == 1:
-            return {}
+    def _homes(self) -> dict[str, str]:
+        """Say which group each cluster belongs to."""
         return {
             one["metadata"]["namespace"]: one["metadata"]["labels"].get(SITE_GROUP, "")
             for one in self._cache[kinds.INSTALLED].of(self._names.addon)
