@@ -173,6 +173,11 @@ class Link:
         assert self.state.activate_node(site.node_id, 30)
         return site
 
+    def comes_again(self) -> None:
+        """Let the node leave and be back before anybody looks."""
+        assert self.state.deactivate_node(self.site.node_id)
+        assert self.state.activate_node(self.site.node_id, 30)
+
     @property
     def token_headers(self) -> dict[str, str]:
         """What a ServerApp sends along; its task is kept alive."""
@@ -294,7 +299,8 @@ def served(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> It
 def provisional(monkeypatch: pytest.MonkeyPatch) -> None:
     """Claims are provisional in this test, and only in this one."""
     linkstate: Any = sql_linkstate.SqlLinkState
-    for name in ("get_message_ins", "get_message_res", "delete_messages", "store_object"):
+    changed = ("activate_node", "get_message_ins", "get_message_res")
+    for name in (*changed, "delete_messages", "store_object"):
         monkeypatch.setattr(linkstate, name, getattr(linkstate, name))
     for name in ("pull_messages", "confirm_message_received"):
         monkeypatch.setattr(runtime_handlers, name, getattr(runtime_handlers, name))

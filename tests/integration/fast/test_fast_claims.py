@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from flwr.common.constant import ErrorCode
 
 from umbel.flower.fast import claims
 
@@ -79,6 +80,51 @@ class TestForNodes:
         assert told.HasField("error")
         assert link.state.activate_node(link.site.node_id, 30)
         assert link.node_pulls() == []
+
+    def test_what_a_node_had_when_it_left_is_told_as_failed_also_if_it_is_back_at_once(
+        self, link: Link
+    ) -> None:
+        lost = link.stored("hello")
+        assert link.node_pulls() == [lost]
+        link.node_confirms(lost)
+        assert link.serverapp_pulls(lost) == []
+        link.comes_again()
+        (told,) = link.serverapp_pulls(lost)
+        assert told.error.code == ErrorCode.NODE_UNAVAILABLE
+        assert told.metadata.reply_to_message_id == lost
+
+    def test_a_reply_that_was_half_sent_when_the_node_left_is_told_as_failed(
+        self, link: Link
+    ) -> None:
+        asked = link.stored("hello")
+        link.node_pulls()
+        link.node_confirms(asked)
+        reply = link.made("there", reply_to=asked)
+        link.announced(reply)  # its objects were never pushed
+        link.comes_again()
+        (told,) = link.serverapp_pulls(asked)
+        assert told.error.code == ErrorCode.NODE_UNAVAILABLE
+        assert reply.metadata.message_id not in link.state.object_store
+
+    def test_what_a_node_did_not_confirm_waits_for_it_and_what_it_answered_counts(
+        self, link: Link
+    ) -> None:
+        done, next_one = link.stored("first"), link.stored("second")
+        link.node_pulls()
+        link.node_confirms(done)
+        reply = link.stored("there", reply_to=done)
+        assert link.node_pulls() == [next_one]
+        link.comes_again()
+        assert link.node_pulls() == [next_one]
+        assert [m.metadata.message_id for m in link.serverapp_pulls(done, next_one)] == [reply]
+
+    def test_another_node_loses_nothing_nor_one_that_is_refused(self, link: Link) -> None:
+        message_id = link.stored("hello")
+        link.node_pulls()
+        link.node_confirms(message_id)
+        link.joined()
+        assert not link.state.activate_node(link.site.node_id, 30)  # it is online
+        assert link.serverapp_pulls(message_id) == []
 
 
 @pytest.mark.usefixtures("provisional")

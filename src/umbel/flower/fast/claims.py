@@ -4,6 +4,9 @@ Flower marks a message as delivered when it answers a pull. If that answer never
 is lost and the round waits for its time-out. Here a claim is given back when the same receiver asks
 again without having confirmed. Confirming deletes the message's own object, so the database itself
 knows what is unconfirmed, also after a restart.
+
+What a SuperNode confirmed it keeps in memory. One that signs on anew has lost it, and its ServerApp
+would wait for the reply until the message's time is over: it is told that the node was not there.
 """
 
 from __future__ import annotations
@@ -26,6 +29,16 @@ _UNCONFIRMED_INS = """
       AND message_id IN (SELECT object_id FROM objects)
       AND message_id NOT IN (SELECT reply_to_message_id FROM message_res)
 """
+_HALF_SENT = """
+    SELECT session_id FROM object_push_session_roots
+    JOIN message_res ON root_object_id = message_id WHERE src_node_id = :node
+"""
+_LOST = """
+    UPDATE message_ins SET dst_node_id = 0
+    WHERE dst_node_id = :node AND delivered_at != ''
+      AND message_id NOT IN (SELECT object_id FROM objects)
+      AND message_id NOT IN (SELECT reply_to_message_id FROM message_res)
+"""  # no node has the id 0: Flower tells the ServerApp "node unavailable" when it asks next
 _GIVE_BACK_INS = "UPDATE message_ins SET delivered_at = '' WHERE message_id = :id"
 _GIVE_BACK_RES = """
     UPDATE message_res SET delivered_at = ''
@@ -54,6 +67,7 @@ _pushed: OrderedDict[tuple[str, str], None] = OrderedDict()
 def install() -> None:
     """Make claims of this SuperLink provisional."""
     state: Any = import_module("flwr.server.superlink.linkstate.sql_linkstate").SqlLinkState
+    state.activate_node = _losing(state.activate_node)
     state.get_message_ins = _giving_back_ins(state.get_message_ins)
     state.get_message_res = _giving_back_res(state.get_message_res)
     state.delete_messages = _later(state.delete_messages)
@@ -68,6 +82,22 @@ def _run(session: Any, statement: str, **values: Any) -> list[Any]:
         return session.run(statement, values)
     result = session.execute(import_module("sqlalchemy").text(statement), values)
     return list(result) if result.returns_rows else []
+
+
+def _losing(stock: Any) -> Any:
+    signed: Any = import_module("flwr.supercore.utils").uint64_to_int64
+
+    @functools.wraps(stock)
+    def activate_node(self: Any, node_id: int, heartbeat_interval: float) -> bool:
+        with self.session() as session:
+            active = bool(stock(self, node_id, heartbeat_interval))
+            if active:
+                for (begun,) in _run(session, _HALF_SENT, node=signed(node_id)):
+                    self._cleanup_push_session(begun, cleanup_messages=True)
+                _run(session, _LOST, node=signed(node_id))
+            return active
+
+    return activate_node
 
 
 def _giving_back_ins(stock: Any) -> Any:
