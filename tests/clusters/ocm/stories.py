@@ -194,19 +194,20 @@ def kinds_of(api: Api) -> list[str]:
     return list(found.values())
 
 
+def marked(content: Object, *marks: str) -> bool:
+    """Whether an object is in, or named by, one of these."""
+    meta = content["metadata"]
+    told = [meta.get("namespace"), meta["name"], meta.get("labels"), meta.get("finalizers")]
+    return any(mark in json.dumps(told) for mark in marks)
+
+
 def traces_of(api: Api, *marks: str) -> list[str]:
     """Name every object of a cluster that is in, or named by, one of these."""
-
-    def about(content: Object) -> str:
-        meta = content["metadata"]
-        told = [meta.get("namespace"), meta["name"], meta.get("labels"), meta.get("finalizers")]
-        return json.dumps(told)
-
     return sorted(
         f"{path.rpartition('/')[2]}: {content['metadata']['name']}"
         for path in kinds_of(api)
         for content in api.request("GET", path)["items"]
-        if any(mark in about(content) for mark in marks)
+        if marked(content, *marks)
     )
 
 

@@ -125,7 +125,8 @@ class Home:
 
     @property
     def env(self) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("UMBEL_", "FLWR_"))}
+        own = ("UMBEL_", "FLWR_", "COLUMNS")  # whoever runs the tests may have set them
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(own)}
         path = f"{BIN}{os.pathsep}{kept.get('PATH', '')}"
         return {**kept, "PATH": path, "UMBEL_HOME": str(self.path), **self.extra}
 

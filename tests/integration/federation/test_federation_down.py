@@ -31,6 +31,14 @@ def hold(stack: ExitStack, port: int) -> None:
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
 
 
+def certificate_at(port: int) -> str:
+    """Give the certificate that is shown at a port; none if nobody is there."""
+    try:
+        return ssl.get_server_certificate(("127.0.0.1", port), timeout=10)
+    except ConnectionRefusedError:
+        return ""
+
+
 def test_two_ups_at_once_end_well_and_down_leaves_nothing(new_home: Home) -> None:
     """With the usual ports taken by others, so that free ones are chosen."""
     document = str(new_home.write("twice", groups=ONE_SITE))
@@ -45,16 +53,16 @@ def test_two_ups_at_once_end_well_and_down_leaves_nothing(new_home: Home) -> Non
     assert [p.role for p in new_home.processes()].count("daemon") == 1
     ports = ports_of(new_home.status("twice"))
     assert not set(ports) & set(USUAL_PORTS)
+    served = {port: certificate_at(port) for port in ports}
+    assert all(served.values())
 
     new_home.kill(new_home.pid_of("nursery"))
     new_home.kill(new_home.pid_of("daemon"))
     said = new_home.umbel("down").ok()
     assert "twice is down" in said.err
     assert new_home.processes() == []
-    for port in ports:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
+    for port in ports:  # nobody is there, or a federation of somebody else by now
+        assert certificate_at(port) != served[port]
     left = [p for p in new_home.path.rglob("*") if p.suffix in (".key", ".token", ".secret")]
     assert left == []
     new_home.umbel("status").refused(1, "U226")
