@@ -127,7 +127,7 @@ def test_a_taint_that_is_tolerated_takes_nobody_away(
     assert before is not None
     assert after is not None
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    assert crew.seen()["status"]["sitesText"] == "2/2"
+    assert crew.until_ready("berlin", "boston")["status"]["sitesText"] == "2/2"
 
 
 def witness(hub: Api) -> None:
