@@ -15,7 +15,7 @@ up: $(READY)  ## a secured federation on this machine that trains the quickstart
 
 test: $(READY) check  ## every test that needs no cluster
 	$(BIN)/pytest -q -n 2 tests/unit tests/contract
-	$(BIN)/pytest -q -m 'not long' tests/integration
+	$(BIN)/pytest -q -n 2 -m 'not long' tests/integration
 
 test-long: $(READY) $(TORCH)  ## what takes minutes: beside stock Flower, with other Flowers, with PyTorch
 	$(BIN)/pytest -q -n 2 --dist loadfile -m long tests/integration

@@ -7,6 +7,7 @@ ones. `UMBEL_TESTBED_STATE=DIR` uses the bed that is up in that folder, and leav
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from testbed.pods.node import assert_can_run, leftovers
 from testbed.programs import cache
 
 FLEET = fleet.load(Path(__file__).with_name("fleet.yaml"))
+_DIGITS = re.compile(r"(\d+)")
 STATE = "UMBEL_TESTBED_STATE"
 
 
@@ -59,6 +61,15 @@ def why_not(look: Callable[[], object]) -> str:
             raise
         return f"{error.fact} ({error.hint})"
     return ""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tell the stories in the order of their numbers: the tenth after the ninth."""
+
+    def place(item: pytest.Item) -> list[str | int]:
+        return [int(word) if word.isdigit() else word for word in _DIGITS.split(str(item.path))]
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")

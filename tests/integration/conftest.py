@@ -15,6 +15,6 @@ class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         return nodeid.partition("::")[0].rpartition("/")[0]
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFolder:
-    """Tell xdist how to share the tests out."""
-    return ByFolder(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFolder | None:
+    """Tell xdist how to share the tests out, unless somebody did."""
+    return ByFolder(config, log) if config.getoption("dist") == "load" else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from testbed.api import Api, Object
 from testbed.bed import Bed
 from testbed.pods import images
 from testbed.waiting import eventually
+from tests.clusters.conftest import STATE
 from tests.clusters.ocm.stories import (
     CLUSTER,
     SYSTEM,
@@ -103,20 +105,28 @@ class Declared:
         return self.hub.get("v1", "Namespace", space) is None
 
 
-@pytest.fixture(scope="module")
-def declare(operator: Api) -> Iterator[Declare]:
-    """Declare federations (namespace, name, spec); they go with the file's last test."""
-    declared = Declared(operator)
-    yield declared
-    declared.end()
-
-
 @pytest.fixture(scope="session")
 def lasting(operator: Api) -> Iterator[Declare]:
-    """Declare federations that several files share."""
+    """Declare federations (namespace, name, spec) that several files share."""
     declared = Declared(operator)
     yield declared
-    declared.end()
+    if STATE in os.environ:  # else they go with their bed
+        declared.end()
+
+
+@pytest.fixture(scope="module")
+def declare(lasting: Declare, hospitals_declared: Federation) -> Iterator[Declare]:
+    """Declare federations that go after the file's last test, while other stories are told."""
+    del hospitals_declared  # comes up meanwhile
+    made: list[Federation] = []
+
+    def one(namespace: str, name: str, wanted: Object) -> Federation:
+        made.append(lasting(namespace, name, wanted))
+        return made[-1]
+
+    yield one
+    for federation in made:
+        federation.delete()
 
 
 @pytest.fixture(scope="session")

@@ -50,7 +50,7 @@ def test_people_without_an_account_on_the_hub_see_the_same(
 
 
 def test_a_run_is_counted_while_it_runs(hospitals: Federation, owner: Person) -> None:
-    run = owner.starts(num_server_rounds=3, seconds=8.0)
+    run = owner.starts(num_server_rounds=1, seconds=10.0)
     hospitals.wait(lambda seen: seen["status"]["runsActive"] == 1)
     assert owner.ends(run).status == "completed"
     hospitals.wait(lambda seen: seen["status"]["runsActive"] == 0)
