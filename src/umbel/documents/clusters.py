@@ -1,4 +1,4 @@
-"""What a hub on managed clusters does not do: a key that would change nothing is refused.
+"""What is read only on managed clusters, or only elsewhere: a key that would change nothing is refused.
 
 `umbel.targets.ocm.crd_rules` has the same rules in CEL, for who never comes by here.
 """
@@ -15,7 +15,7 @@ from umbel.model.kubernetes import USUAL_PORT
 
 
 class KeyWithoutEffect(DocumentInvalid):
-    """A key would change nothing, because the hub is on managed clusters."""
+    """A key would change nothing where the federation is."""
 
     code = "U148"
 
@@ -45,6 +45,11 @@ _UNUSED: tuple[tuple[Path, str, str], ...] = (
         "remove it; the API server can encrypt Secrets at rest",
     ),
 )
+_CLUSTERS_ONLY: tuple[Path, ...] = (
+    (*_LINK, "kubernetes"),
+    ("spec", "runtime", "image"),
+    ("spec", "runtime", "environments"),
+)
 _SPREAD = (
     "Open Cluster Management does nothing with it",
     "remove it; write a group for each region: docs/guides/ocm/placement-recipes.md",
@@ -65,6 +70,7 @@ READ_BY: dict[str, tuple[str, ...]] = {
 def keys_without_effect(root: Mapping, text: Text) -> Iterator[Problem]:
     """Find what would be read by nobody."""
     if not _on_clusters(root):
+        yield from _without_clusters(root, text)
         return
     for path, why, hint in _UNUSED:
         if _is_said(child(root, *path)):
@@ -74,6 +80,15 @@ def keys_without_effect(root: Mapping, text: Text) -> Iterator[Problem]:
         if _is_said(child(root, *path)):
             yield _unused(root, text, path, f"on ocm: {_SPREAD[0]}", _SPREAD[1])
     yield from _of_another_service(root, text)
+
+
+def _without_clusters(root: Mapping, text: Text) -> Iterator[Problem]:
+    if text_at(root, *_LINK, "on") not in {None, Target.LOCAL}:
+        return
+    for path in _CLUSTERS_ONLY:
+        if _is_said(child(root, *path)):
+            hint = "remove it, or declare SuperLink and groups with on: ocm"
+            yield _unused(root, text, path, "on local: only managed clusters read it", hint)
 
 
 def _of_another_service(root: Mapping, text: Text) -> Iterator[Problem]:

@@ -51,6 +51,21 @@ def test_a_key_that_nothing_reads_is_named(text: str, field: str, line: int, wor
     assert found.hint.startswith("remove it")
 
 
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ("{superlink: {kubernetes: {service: {}}}}", "spec.superlink.kubernetes"),
+        ("{superlink: {on: local, kubernetes: {}}}", "spec.superlink.kubernetes"),
+        ("{runtime: {image: {name: a/b}}}", "spec.runtime.image"),
+        ("{runtime: {environments: []}}", "spec.runtime.environments"),
+    ],
+)
+def test_what_only_clusters_read_is_refused_on_one_machine(spec: str, field: str) -> None:
+    found = problem_of(f"metadata: {{name: lab}}\nspec: {spec}\n")
+    assert (found.code, found.field) == ("U148", field)
+    assert "only managed clusters read it" in found.fact
+
+
 @pytest.mark.parametrize("key", READ_BY)
 def test_a_key_of_another_kind_of_service_is_named(key: str) -> None:
     port = key.endswith("ort")

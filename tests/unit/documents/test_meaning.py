@@ -16,6 +16,8 @@ def problems_of(text: str) -> tuple[Problem, ...]:
     return caught.value.problems
 
 
+PODS = f"{HEAD}spec:\n  superlink: {{on: ocm}}\n  groups: [{{name: a, on: ocm}}]\n"
+
 CASES = [
     pytest.param(
         f"{HEAD}spec:\n  security:\n    users: [{{name: owner, role: viewer}}]\n",
@@ -45,7 +47,7 @@ CASES = [
         id="a group whose sites have no room for their number",
     ),
     pytest.param(
-        f"{GROUP}  runtime:\n    environments:\n      - {{name: v, app: x/y}}\n"
+        f"{PODS}  runtime:\n    environments:\n      - {{name: v, app: x/y}}\n"
         "      - {name: v, app: x/z}\n",
         "U146",
         (11, 16),
@@ -55,7 +57,7 @@ CASES = [
         id="two environments of one name",
     ),
     pytest.param(
-        f"{GROUP}  runtime:\n    environments:\n      - {{name: v, app: x/y, groups: [a, b]}}\n",
+        f"{PODS}  runtime:\n    environments:\n      - {{name: v, app: x/y, groups: [a, b]}}\n",
         "U147",
         (10, 41),
         "spec.runtime.environments[0].groups[1]",
