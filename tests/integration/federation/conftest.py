@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import pytest
 import yaml
+from tests.integration.network import Network
 
 from umbel.sockets import reachable
 
@@ -308,6 +309,13 @@ def _private_bodies(pem: bytes) -> list[bytes]:
 MakeHome = Callable[..., Home]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def alone(network: Network) -> Iterator[None]:
+    """Federations beside ours would take ports that ours let go for a moment."""
+    with network.entered():
+        yield
+
+
 @pytest.fixture(scope="session")
 def make_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeHome]:
     """Give new homes; what still runs in them at the end is ended."""
@@ -337,10 +345,11 @@ class First:
 
 
 @pytest.fixture(scope="session")
-def first(make_home: MakeHome) -> First:
+def first(make_home: MakeHome, network: Network) -> First:
     """Come up without a document."""
     home = make_home("shared")
-    return First(home, home.umbel("up").ok())
+    with network.entered():
+        return First(home, home.umbel("up").ok())
 
 
 @pytest.fixture(scope="session")
@@ -394,13 +403,14 @@ def batch(shared: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ba
 
 
 @pytest.fixture(scope="session")
-def lab(make_home: MakeHome) -> Home:
+def lab(make_home: MakeHome, network: Network) -> Home:
     """Give a home with two small federations side by side, `lab` and `other`, for rough handling."""
     home = make_home("lab")
     one = [{"name": "local", "sites": 1}]
     users = [{"name": "ada", "role": "operator"}, {"name": "vic", "role": "viewer"}]
-    home.umbel("up", "-f", str(home.write("lab", groups=one, security={"users": users}))).ok()
-    home.umbel("up", "-f", str(home.write("other", groups=one))).ok()
+    with network.entered():
+        home.umbel("up", "-f", str(home.write("lab", groups=one, security={"users": users}))).ok()
+        home.umbel("up", "-f", str(home.write("other", groups=one))).ok()
     return home
 
 
