@@ -4,7 +4,6 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 WHEELS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/umbel/torch-wheels
-CLUSTERS := tests/clusters
 TORCH  := $(WHEELS)/torch-1.13.1-cp311-cp311-linux_x86_64.whl
 
 .PHONY: up test test-long test-clusters check fmt docs bench clean
@@ -29,7 +28,7 @@ $(TORCH): | $(READY)  # Debian's PyTorch as a wheel, with what else its app need
 
 test-clusters: $(READY)  ## on real Kubernetes and Open Cluster Management; the first time builds them, 20 minutes
 	$(BIN)/python -m testbed build
-	$(BIN)/pytest -q -m "not long" --durations=12 $(CLUSTERS)
+	$(BIN)/pytest -q -m "not long" --durations=12 tests/clusters
 
 check: $(READY)  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check .

@@ -10,7 +10,14 @@ from testbed.api import Api, Object, Refused
 from testbed.pods import storage
 from testbed.waiting import eventually
 from tests.clusters.ocm.conftest import Declare
-from tests.clusters.ocm.stories import Federation, condition, everywhere, labelled, spec
+from tests.clusters.ocm.stories import (
+    PATIENCE_S,
+    Federation,
+    condition,
+    everywhere,
+    labelled,
+    spec,
+)
 
 pytestmark = pytest.mark.timeout(600)
 SPACE = "ocm-volumes"
@@ -50,7 +57,7 @@ def test_a_larger_size_grows_the_volume_under_the_running_hub(declare: Declare) 
     before = hub_pod(federation)["metadata"]["uid"]
     assert capacity(federation) == "1Gi"
     resize(federation, "2Gi")
-    eventually("the larger volume", lambda: capacity(federation) == "2Gi")
+    eventually("the larger volume", lambda: capacity(federation) == "2Gi", PATIENCE_S)
     seen = federation.wait(
         lambda seen: (
             seen["status"].get("observedGeneration") == seen["metadata"]["generation"]
