@@ -52,21 +52,26 @@ class Apps:
                 self._known[fab_hash] = replace(app, recipe=None)
 
     def _look(self, fab_hash: str, fab: bytes) -> App:
-        needs, flower = read_needs(fab), versions.installed()
-        wheels = self._settings.wheels
+        needs, wheels = read_needs(fab), self._settings.wheels
         installed = install_app(fab, self._settings.flower_home)
         if self._settings.provides and not provided.lacks(needs.dependencies):
             own = Path(sys.executable)
             return App(fab_hash, provided.KEY, None, needs.imports, needs.own, own, installed)
-        python = f"{platform.python_implementation()} {platform.python_version()}"
-        key = environment_key(needs.dependencies, python, flower, identity_of(wheels))
-        recipe = Recipe(key, needs.dependencies, flower, wheels)
+        recipe = recipe_of(needs.dependencies, wheels)
         return App(
             fab_hash,
-            key,
-            None if self._environments.is_ready(key) else recipe,
+            recipe.key,
+            None if self._environments.is_ready(recipe.key) else recipe,
             needs.imports,
             needs.own,
-            self._environments.python(key),
+            self._environments.python(recipe.key),
             installed,
         )
+
+
+def recipe_of(dependencies: tuple[str, ...], wheels: Path | None = None) -> Recipe:
+    """Say what the environment for these dependencies is made of, on this machine."""
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    flower = versions.installed()
+    key = environment_key(dependencies, python, flower, identity_of(wheels))
+    return Recipe(key, dependencies, flower, wheels)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,9 @@ import pytest
 import yaml
 from tests.integration.network import Network
 
+from umbel.apps.quickstart import read_template_files
+from umbel.exec.apps import recipe_of
+from umbel.exec.environments import Environments, default_root
 from umbel.sockets import reachable
 
 BIN = Path(sys.executable).parent
@@ -307,6 +311,17 @@ def _private_bodies(pem: bytes) -> list[bytes]:
 
 
 MakeHome = Callable[..., Home]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def environments(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The apps' environments are there before: our network has no way to an index of packages."""
+    kept = Environments(default_root(Home(Path()).env))
+    ours = read_template_files()["pyproject.toml"]
+    with (tmp_path_factory.mktemp("environments") / "log").open("wb") as log:
+        for project in (ours, (APPS / "message_numpy" / "pyproject.toml").read_bytes()):
+            listed = tomllib.loads(project.decode())["project"]["dependencies"]
+            kept.build(recipe_of(tuple(sorted(listed))), log)
 
 
 @pytest.fixture(scope="module", autouse=True)
