@@ -62,8 +62,8 @@ def containers() -> Iterator[list[Container]]:
     made: list[Container] = []
     yield made
     for one in made:
-        one.process.kill()
-        one.process.wait()
+        one.process.terminate()  # killed, it would leave its program behind
+        one.process.wait(20)
         assert one.process.stdout is not None
         one.process.stdout.close()
 
