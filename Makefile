@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 WHEELS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/umbel/torch-wheels
+WORKERS := 2
+CLUSTERS := tests/clusters
 TORCH  := $(WHEELS)/torch-1.13.1-cp311-cp311-linux_x86_64.whl
 
 .PHONY: up test test-long test-clusters check fmt docs bench clean
@@ -14,11 +16,11 @@ up: $(READY)  ## a secured federation on this machine that trains the quickstart
 	@echo 'The command is in $(BIN): export PATH="$$PWD/$(BIN):$$PATH"'
 
 test: $(READY) check  ## every test that needs no cluster
-	$(BIN)/pytest -q -n 2 tests/unit tests/contract
-	$(BIN)/pytest -q -n 2 -m 'not long' tests/integration
+	$(BIN)/pytest -q -n $(WORKERS) tests/unit tests/contract
+	$(BIN)/pytest -q -n $(WORKERS) -m 'not long' tests/integration
 
 test-long: $(READY) $(TORCH)  ## what takes minutes: beside stock Flower, with other Flowers, with PyTorch
-	$(BIN)/pytest -q -n 2 --dist loadfile -m long tests/integration
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m long tests/integration
 	UMBEL_WHEELS=$(WHEELS) $(BIN)/pytest -q tests/frameworks
 
 $(TORCH): | $(READY)  # Debian's PyTorch as a wheel, with what else its app needs: tests/frameworks/README.md
@@ -28,7 +30,7 @@ $(TORCH): | $(READY)  # Debian's PyTorch as a wheel, with what else its app need
 
 test-clusters: $(READY)  ## on real Kubernetes and Open Cluster Management; the first time builds them, 20 minutes
 	$(BIN)/python -m testbed build
-	$(BIN)/pytest -q -m "not long" --durations=12 tests/clusters
+	$(BIN)/pytest -q -m "not long" --durations=12 $(CLUSTERS)
 
 check: $(READY)  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check .

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from testbed.api import Api, Object
 from testbed.bed import Bed
 from testbed.pods import images
+from testbed.pods.commands import run
+from testbed.pods.node import load_images
+from testbed.programs import program
 from testbed.waiting import eventually
 from tests.clusters.conftest import STATE
+from tests.clusters.ocm import packages
 from tests.clusters.ocm.stories import (
     CLUSTER,
+    DIRECT,
+    HUB_ADDRESS,
+    MIRRORED,
+    PROXY,
     SYSTEM,
+    TOLERATED,
+    Declare,
     Federation,
     Person,
     everywhere,
+    label,
     labelled,
     spec,
 )
@@ -28,12 +42,30 @@ from umbel.targets.ocm.crd import federation_crd
 from umbel.targets.ocm.identity import ROTATE
 from umbel.targets.ocm.install import OPERATOR, OperatorSettings, operator_objects
 
-Declare = Callable[[str, str, Object], Federation]
 Meet = Callable[[Federation], Person]
 BUILT = "testbed.umbel.dev/built"  # a fresh image of the same name: the operator starts anew
 SPREAD = {"name": "UMBEL_SPREAD_SECONDS", "value": "30"}  # the bed's nodes are quick
 DEPLOYMENT = ("apps/v1", "Deployment", OPERATOR, SYSTEM)
 LEASE = ("coordination.k8s.io/v1", "Lease", OPERATOR, SYSTEM)
+# What each file is about. It is declared when the file before begins, and goes when the file ends:
+# federations come up, and go, while other stories are told.
+STORIES: Mapping[str, tuple[str, ...]] = {
+    "test_ocm_1_operator": ("hospitals_declared",),
+    "test_ocm_2_endpoints": ("doors",),
+    "test_ocm_2_hub": ("rotor",),
+    "test_ocm_3_sites": ("ward",),
+    "test_ocm_5_numbers": ("crew",),
+    "test_ocm_5_scheduling": ("fleet",),
+    "test_ocm_6_bundles": ("bundled",),
+    "test_ocm_6_environments": ("clinics",),
+    "test_ocm_10_guides": ("moved",),
+}
+LASTING = ("hospitals_declared", "rotor")  # other files use them too
+VALUES = """\
+addon: {name: flower-addon, installStrategy: Manual}
+superlink: {namespace: ocm-moved}
+"""
+MOVED = "umbel.dev/flower-addon"
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
@@ -114,10 +146,24 @@ def lasting(operator: Api) -> Iterator[Declare]:
         declared.end()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def in_time(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Declare what this file needs, if that is still to be done, and what the next one needs."""
+    files = list(dict.fromkeys(item.path.stem for item in request.session.items))
+    here = files.index(request.path.stem)
+    found = {
+        file: [request.getfixturevalue(name) for name in STORIES.get(file, ())]
+        for file in files[here : here + 2]
+    }
+    yield
+    for name, federation in zip(STORIES.get(files[here], ()), found[files[here]], strict=True):
+        if name not in LASTING:
+            federation.delete()
+
+
 @pytest.fixture(scope="module")
-def declare(lasting: Declare, hospitals_declared: Federation) -> Iterator[Declare]:
+def declare(lasting: Declare) -> Iterator[Declare]:
     """Declare federations that go after the file's last test, while other stories are told."""
-    del hospitals_declared  # comes up meanwhile
     made: list[Federation] = []
 
     def one(namespace: str, name: str, wanted: Object) -> Federation:
@@ -180,8 +226,7 @@ class Turning:
 @pytest.fixture(scope="session")
 def rotor(lasting: Declare) -> Federation:
     """A federation on berlin alone."""
-    group = everywhere(placement=labelled("gpu", "true"))
-    return lasting("ocm-rotor", "rotor", spec(group))
+    return lasting("ocm-rotor", "rotor", spec(everywhere(placement=labelled("gpu", "true"))))
 
 
 @pytest.fixture(scope="session")
@@ -194,3 +239,117 @@ def turning(rotor: Federation, meet: Meet) -> Turning:
     path = rotor.hub.path(rotor.key[0], "Federation", rotor.namespace, rotor.name)
     rotor.hub.patch(path, {"metadata": {"annotations": {ROTATE: "once"}}})
     return Turning(rotor, person, run, rounds, before)
+
+
+@pytest.fixture(scope="session")
+def doors(lasting: Declare) -> Federation:
+    """A federation on boston whose hub asks for a load balancer, and names no address."""
+    wanted = spec(everywhere(placement=labelled("gpu", "false")))
+    hub = {"service": {"type": "LoadBalancer"}, "storage": {"size": "1Gi"}}
+    wanted["superlink"] = {"on": "ocm", "kubernetes": hub}
+    return lasting("ocm-doors", "doors", wanted)
+
+
+@pytest.fixture(scope="session")
+def data() -> Iterator[Path]:
+    """A folder of the node with two files, which everybody may read."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        folder.chmod(0o755)
+        for name in ("a.csv", "b.csv"):
+            (folder / name).write_text("1,2,3\n")
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def mirror(pods: Bed) -> None:
+    """The nodes of berlin have the image under another name too, as from a mirror."""
+    for node in pods.nodes("berlin"):
+        socket = pods.layout.state / "nodes" / node.name / "cd.sock"
+        ctr = [str(program("ctr")), "-a", str(socket), "-n", "k8s.io"]
+        run([*ctr, "images", "tag", "--force", images.UMBEL, f"{MIRRORED}:dev"])
+
+
+@pytest.fixture(scope="session")
+def ward(lasting: Declare, data: Path, mirror: None) -> Federation:
+    """A federation on berlin alone, with everything that can be said of one cluster."""
+    del mirror
+    own = {
+        "hostPath": str(data),
+        "nodeConfig": {"ward": "north"},
+        "resources": {
+            "requests": {"cpu": "30m"},
+            "limits": {"memory": "1Gi", "nvidia.com/gpu": "1"},
+        },
+        "nodeSelector": {"kubernetes.io/hostname": "berlin-1"},
+        "tolerations": [TOLERATED],
+        "proxy": {"httpProxy": PROXY, "httpsProxy": PROXY, "noProxy": DIRECT},
+        "mirrors": [{"source": "localhost/umbel", "mirror": MIRRORED}],
+    }
+    group = everywhere(
+        placement=labelled("gpu", "true"),
+        data={"hostPath": "/nobody/has/this"},
+        kubernetes={"clusters": {"berlin": own}},
+    )
+    return lasting("ocm-ward", "ward", spec(group))
+
+
+@pytest.fixture(scope="session")
+def crew(lasting: Declare) -> Federation:
+    """A federation that asks for more clusters than there are."""
+    return lasting("ocm-crew", "crew", spec(everywhere(placement={"numberOfClusters": 3})))
+
+
+@pytest.fixture(scope="session")
+def fleet(hub: Api, lasting: Declare) -> Iterator[Federation]:
+    """A federation of the clusters with the label `duty=yes`, each a decision group of its own."""
+    batches = {"groupStrategy": {"clustersPerDecisionGroup": 1}}
+    group = everywhere(placement={**labelled("duty"), "decisionStrategy": batches})
+    label(hub, "berlin", duty="yes")
+    yield lasting("ocm-fleet", "fleet", spec(group))
+    for cluster in ("berlin", "boston"):
+        label(hub, cluster, duty=None)
+
+
+@pytest.fixture(scope="session")
+def bundled(pods: Bed, lasting: Declare, tmp_path_factory: pytest.TempPathFactory) -> Federation:
+    """A federation that trusts the bundle's key at one site, and another key at the other."""
+    key = Ed25519PrivateKey.from_private_bytes(b"s" * 32)
+    folder = tmp_path_factory.mktemp("bundle") / "wheels"
+    load_images(pods.layout.state, packages.bundle_images(folder, key))
+    good = packages.bundled_environment("good", "false", packages.public(key))
+    bad = packages.bundled_environment("bad", "true", packages.STRANGE)
+    runtime = packages.runtime(good, bad, image=packages.WITH_TEXT)
+    return lasting("ocm-bundles", "bundled", spec(runtime=runtime))
+
+
+@pytest.fixture(scope="session")
+def clinics(pods: Bed, lasting: Declare, tmp_path_factory: pytest.TempPathFactory) -> Federation:
+    """A federation where `vision` is for sites with a GPU, and `text` for the others."""
+    made = packages.environment_images(tmp_path_factory.mktemp("wheels"))
+    load_images(pods.layout.state, made)
+    vision = packages.environment("vision", predicates=labelled("gpu", "true")["predicates"])
+    text = packages.environment("text", predicates=labelled("gpu", "false")["predicates"])
+    text["image"]["name"] = packages.image_of("text").replace("localhost", packages.ELSEWHERE)
+    return lasting("ocm-environments", "clinics", packages.one_by_one(vision, text))
+
+
+@pytest.fixture(scope="session")
+def moved(
+    hub: Api, lasting: Declare, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Federation]:
+    """Move over from a chart with its values as they are shipped: convert, label, apply."""
+    folder = tmp_path_factory.mktemp("moved")
+    values, made = folder / "values.yaml", folder / "federation.yaml"
+    values.write_text(VALUES)
+    nobody = Person(folder / "home", Federation(hub, "", ""))
+    done = nobody.umbel("convert", "flower-addon", str(values), "-o", str(made))
+    assert done.returncode == 0, done.stderr
+    assert f"kubectl label managedcluster NAME {MOVED}=true" in done.stderr
+    document = yaml.safe_load(made.read_text())
+    document["spec"]["superlink"]["endpoint"] = HUB_ADDRESS  # as the guide says
+    document["spec"]["runtime"] = {"image": {"name": images.UMBEL, "pullPolicy": "Never"}}
+    meta = document["metadata"]
+    label(hub, "boston", **{MOVED: "true"})
+    yield lasting(meta["namespace"], meta["name"], document["spec"])
+    label(hub, "boston", **{MOVED: None})

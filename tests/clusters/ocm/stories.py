@@ -35,6 +35,10 @@ ENDED = ("completed", "failed", "stopped")
 PASSING = {"Event", "Lease", "EndpointSlice", "Endpoints"}  # they come and go by themselves
 DRAIN = {"drainSeconds": 60}
 NOWHERE = {"example.org/nowhere": "true"}  # a label that no node has
+MIRRORED = "localhost/mirrored"
+PROXY = "http://proxy.example.org:3128"
+DIRECT = f"{HUB_ADDRESS},10.0.0.1"
+TOLERATED = {"key": "example.org/reserved", "operator": "Exists", "effect": "NoSchedule"}
 
 
 def everywhere(*, kubernetes: Any = None, **more: Any) -> Object:
@@ -165,6 +169,9 @@ class Federation:
         return {key: base64.b64decode(value) for key, value in found["data"].items()}
 
 
+Declare = Callable[[str, str, Object], Federation]
+
+
 def site_pod(spoke: Api, names: Names) -> Object | None:
     """Give the pod of the SuperNode on a cluster; nothing if there is none that stays."""
     found = [
@@ -288,8 +295,10 @@ class Person:
     def ends(self, run_id: str, seconds: float = PATIENCE_S) -> Ended:
         """Wait for the end of a run; give how it ended."""
         last: list[Object] = [{}]
+        follow = ("logs", run_id, "-n", self.federation.name, "--follow")
 
         def ended() -> bool:
+            self.umbel(*follow)  # goes on while the run does, and the hub answers
             last[0] = self.run_now(run_id)
             return last[0].get("status") in ENDED
 

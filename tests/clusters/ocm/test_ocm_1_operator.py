@@ -11,9 +11,10 @@ from testbed.api import Api
 from testbed.bed import Bed
 from testbed.pods import images
 from testbed.waiting import eventually
-from tests.clusters.ocm.conftest import DEPLOYMENT, LEASE, Declare, Meet, operator_pods
+from tests.clusters.ocm.conftest import DEPLOYMENT, LEASE, Meet, operator_pods
 from tests.clusters.ocm.stories import (
     ADDON,
+    Declare,
     Federation,
     Person,
     asleep,
@@ -103,6 +104,12 @@ def twin(
     federation.delete()
     federation.until_gone()
     operator.delete("v1", "Namespace", TWIN)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def meanwhile(twin: Federation) -> Federation:
+    """It comes up while the first stories are told."""
+    return twin
 
 
 def test_the_rendered_manifests_give_the_same_federation(twin: Federation) -> None:

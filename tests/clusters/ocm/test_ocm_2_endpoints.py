@@ -22,7 +22,6 @@ from testbed.pods.commands import run
 from testbed.pods.plan import SWITCH
 from testbed.pods.relay import inside
 from testbed.waiting import eventually
-from tests.clusters.ocm.conftest import Declare
 from tests.clusters.ocm.passing import Passage, Routes
 from tests.clusters.ocm.stories import (
     ADDON,
@@ -30,10 +29,7 @@ from tests.clusters.ocm.stories import (
     Federation,
     Person,
     condition,
-    everywhere,
-    labelled,
     site_pod,
-    spec,
 )
 from tests.clusters.stories import rolled_out
 
@@ -48,17 +44,6 @@ HOSTS = {"fleetHost": FLEET, "controlHost": CONTROL}
 ROUTE = (f"{GATEWAY}/v1", "TLSRoute", f"{NAME}-fleet", SPACE)
 INGRESS = ("networking.k8s.io/v1", "Ingress", NAME, SPACE)
 KNOWS = 'mount --bind "$0" /etc/hosts && exec "$@"'  # for this one process
-
-
-@pytest.fixture(scope="module")
-def doors(lasting: Declare) -> Iterator[Federation]:
-    """A federation on boston whose hub asks for a load balancer, and names no address."""
-    wanted = spec(everywhere(placement=labelled("gpu", "false")))
-    hub = {"service": {"type": "LoadBalancer"}, "storage": {"size": "1Gi"}}
-    wanted["superlink"] = {"on": "ocm", "kubernetes": hub}
-    federation = lasting(SPACE, NAME, wanted)
-    yield federation
-    federation.delete()  # while other stories are told
 
 
 @pytest.fixture(scope="module")

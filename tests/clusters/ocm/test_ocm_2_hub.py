@@ -16,9 +16,10 @@ from testbed.pods import network
 from testbed.pods.commands import CommandFailed
 from testbed.pods.plan import SWITCH
 from testbed.waiting import eventually
-from tests.clusters.ocm.conftest import Declare, Turning
+from tests.clusters.ocm.conftest import Turning
 from tests.clusters.ocm.stories import (
     NOWHERE,
+    Declare,
     Federation,
     Person,
     asleep,

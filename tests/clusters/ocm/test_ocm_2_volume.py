@@ -9,9 +9,9 @@ import pytest
 from testbed.api import Api, Object, Refused
 from testbed.pods import storage
 from testbed.waiting import eventually
-from tests.clusters.ocm.conftest import Declare
 from tests.clusters.ocm.stories import (
     PATIENCE_S,
+    Declare,
     Federation,
     condition,
     everywhere,
@@ -52,6 +52,21 @@ def _is_ready(pod: Object) -> bool:
     return condition(pod, "Ready").get("status") == "True"
 
 
+@pytest.fixture(scope="module")
+def stiff(hub: Api) -> Iterator[str]:
+    """A class of volumes that do not grow."""
+    made = storage.storage_class() | {"metadata": {"name": STIFF}, "allowVolumeExpansion": False}
+    hub.apply(made)
+    yield STIFF
+    hub.delete("storage.k8s.io/v1", "StorageClass", STIFF)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rigid(declare: Declare, stiff: str) -> Federation:
+    """A federation whose volume does not grow; it comes up while others are looked at."""
+    return declare(SPACE, "stiff", alone(size="1Gi", className=stiff))
+
+
 def test_a_larger_size_grows_the_volume_under_the_running_hub(declare: Declare) -> None:
     federation = declare(SPACE, "growing", alone(size="1Gi"))
     before = hub_pod(federation)["metadata"]["uid"]
@@ -74,35 +89,19 @@ def test_a_smaller_size_is_refused(declare: Declare) -> None:
         resize(federation, "1Gi")
 
 
-@pytest.fixture
-def stiff(hub: Api) -> Iterator[None]:
-    """A class of volumes that do not grow."""
-    made = storage.storage_class() | {"metadata": {"name": STIFF}, "allowVolumeExpansion": False}
-    hub.apply(made)
-    yield
-    hub.delete("storage.k8s.io/v1", "StorageClass", STIFF)
-
-
-def test_a_class_that_cannot_expand_is_said_and_the_hub_goes_on(
-    stiff: None, declare: Declare
-) -> None:
-    del stiff
-    federation = declare(SPACE, "stiff", alone(size="1Gi", className=STIFF))
-    hub_pod(federation)
-    resize(federation, "2Gi")
-    said = federation.until_said("VolumeSized", "VolumeCannotGrow")
+def test_a_class_that_cannot_expand_is_said_and_the_hub_goes_on(rigid: Federation) -> None:
+    hub_pod(rigid)
+    resize(rigid, "2Gi")
+    said = rigid.until_said("VolumeSized", "VolumeCannotGrow")
     assert said["status"] == "False"
     assert "must support resize" in said["message"]  # the API server's words
     assert "allowVolumeExpansion: true" in said["message"]
-    assert capacity(federation) == "1Gi"
-    assert condition(federation.seen(), "HubAvailable")["status"] == "True"
+    assert capacity(rigid) == "1Gi"
+    assert condition(rigid.seen(), "HubAvailable")["status"] == "True"
 
 
-def test_it_grows_once_its_class_lets_it(hub: Api, stiff: None, declare: Declare) -> None:
-    del stiff
-    federation = declare(SPACE, "stiff", alone(size="2Gi", className=STIFF))
-    federation.until_said("VolumeSized", "VolumeCannotGrow")
-    hub.patch(
-        hub.path("storage.k8s.io/v1", "StorageClass", "", STIFF), {"allowVolumeExpansion": True}
-    )
-    eventually("the larger volume", lambda: capacity(federation) == "2Gi", 150)
+def test_it_grows_once_its_class_lets_it(hub: Api, rigid: Federation, stiff: str) -> None:
+    rigid.until_said("VolumeSized", "VolumeCannotGrow")
+    path = hub.path("storage.k8s.io/v1", "StorageClass", "", stiff)
+    hub.patch(path, {"allowVolumeExpansion": True})
+    eventually("the larger volume", lambda: capacity(rigid) == "2Gi", PATIENCE_S)

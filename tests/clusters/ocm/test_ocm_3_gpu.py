@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 from testbed.api import Api, Object
-from tests.clusters.ocm.conftest import Declare
 from tests.clusters.ocm.stories import (
     CLUSTER,
     NOWHERE,
+    Declare,
     Federation,
     condition,
     everywhere,

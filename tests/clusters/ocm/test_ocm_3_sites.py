@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 from testbed.api import Api, Object
 from testbed.bed import Bed
-from testbed.pods import images
-from testbed.pods.commands import CommandFailed, run
-from testbed.programs import program
-from tests.clusters.ocm.conftest import Declare, Meet, Turning
+from testbed.pods.commands import CommandFailed
+from tests.clusters.ocm.conftest import Meet, Turning
 from tests.clusters.ocm.stories import (
     CLUSTER,
-    HUB_ADDRESS,
+    DIRECT,
+    MIRRORED,
     PATIENCE_S,
+    PROXY,
+    TOLERATED,
+    Declare,
     Federation,
     Person,
     asleep,
@@ -25,61 +25,12 @@ from tests.clusters.ocm.stories import (
     label,
     labelled,
     site_pod,
-    spec,
 )
 
 from umbel.targets.ocm.sites import NODE
 
 pytestmark = pytest.mark.timeout(600)
-MIRRORED = "localhost/mirrored"
 LOST = f"{CLUSTER}/unreachable"
-PROXY = "http://proxy.example.org:3128"
-DIRECT = f"{HUB_ADDRESS},10.0.0.1"
-TOLERATED = {"key": "example.org/reserved", "operator": "Exists", "effect": "NoSchedule"}
-
-
-@pytest.fixture(scope="module")
-def data() -> Iterator[Path]:
-    """A folder of the node with two files, which everybody may read."""
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        folder.chmod(0o755)
-        for name in ("a.csv", "b.csv"):
-            (folder / name).write_text("1,2,3\n")
-        yield folder
-
-
-@pytest.fixture(scope="module")
-def mirror(pods: Bed) -> None:
-    """The nodes of berlin have the image under another name too, as from a mirror."""
-    for node in pods.nodes("berlin"):
-        socket = pods.layout.state / "nodes" / node.name / "cd.sock"
-        ctr = [str(program("ctr")), "-a", str(socket), "-n", "k8s.io"]
-        run([*ctr, "images", "tag", "--force", images.UMBEL, f"{MIRRORED}:dev"])
-
-
-@pytest.fixture(scope="module")
-def ward(declare: Declare, data: Path, mirror: None) -> Federation:
-    """A federation on berlin alone, with everything that can be said of one cluster."""
-    del mirror
-    own = {
-        "hostPath": str(data),
-        "nodeConfig": {"ward": "north"},
-        "resources": {
-            "requests": {"cpu": "30m"},
-            "limits": {"memory": "1Gi", "nvidia.com/gpu": "1"},
-        },
-        "nodeSelector": {"kubernetes.io/hostname": "berlin-1"},
-        "tolerations": [TOLERATED],
-        "proxy": {"httpProxy": PROXY, "httpsProxy": PROXY, "noProxy": DIRECT},
-        "mirrors": [{"source": "localhost/umbel", "mirror": MIRRORED}],
-    }
-    group = everywhere(
-        placement=labelled("gpu", "true"),
-        data={"hostPath": "/nobody/has/this"},
-        kubernetes={"clusters": {"berlin": own}},
-    )
-    return declare("ocm-ward", "ward", spec(group))
 
 
 def exec_of(deployment: Object) -> Object:

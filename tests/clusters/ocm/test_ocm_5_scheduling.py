@@ -10,11 +10,12 @@ from testbed.api import Api, Object
 from testbed.bed import Bed
 from testbed.pods.commands import CommandFailed
 from testbed.waiting import eventually
-from tests.clusters.ocm.conftest import Declare, Meet
+from tests.clusters.ocm.conftest import Meet
 from tests.clusters.ocm.stories import (
     ADDON,
     CLUSTER,
     DRAIN,
+    Declare,
     Federation,
     asleep,
     condition,
@@ -23,7 +24,6 @@ from tests.clusters.ocm.stories import (
     labelled,
     online,
     site_pod,
-    spec,
 )
 
 from umbel.targets.ocm.sites import NODE
@@ -115,17 +115,6 @@ def test_a_cluster_belongs_to_the_first_group_that_chose_it(choosy: Federation) 
         key = (ADDON, "ManagedClusterAddOn", choosy.names.addon, name)
         found = choosy.hub.wait(key, bool)
         assert found["metadata"]["labels"]["umbel.dev/group"] == group
-
-
-@pytest.fixture(scope="module")
-def fleet(hub: Api, declare: Declare) -> Iterator[Federation]:
-    """A federation of the clusters with the label `duty=yes`, each a decision group of its own."""
-    batches = {"groupStrategy": {"clustersPerDecisionGroup": 1}}
-    group = everywhere(placement={**labelled("duty"), "decisionStrategy": batches})
-    label(hub, "berlin", duty="yes")
-    yield declare("ocm-fleet", "fleet", spec(group))
-    for cluster in ("berlin", "boston"):
-        label(hub, cluster, duty=None)
 
 
 def test_a_cluster_that_starts_to_match_enrols_by_itself(hub: Api, fleet: Federation) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,14 +9,21 @@ from typing import Any
 import pytest
 from testbed.api import Api, Object
 from testbed.bed import Bed
-from testbed.pods import images
-from testbed.pods.node import load_images
-from testbed.programs import cache
 from testbed.waiting import eventually
-from tests.clusters.ocm.conftest import Declare, Meet
+from tests.clusters.ocm.conftest import Meet
+from tests.clusters.ocm.packages import (
+    PACKAGES,
+    environment,
+    image_of,
+    make_app,
+    one_by_one,
+    runtime,
+    seen_by,
+)
 from tests.clusters.ocm.stories import (
     CLUSTER,
     KNOWN,
+    Declare,
     Federation,
     Person,
     asleep,
@@ -26,82 +31,18 @@ from tests.clusters.ocm.stories import (
     everywhere,
     label,
     labelled,
-    spec,
 )
 from tests.clusters.stories import container, once
-from tests.integration.exec.wheels import make_wheel
 
 pytestmark = pytest.mark.timeout(600)
-PACKAGES = {"vision": "tiny_vision", "text": "tiny_text"}
-BOTH = "localhost/umbel-both:dev"
-ELSEWHERE = "elsewhere.example.org"  # only boston has a mirror of it
 CONTROLLER = "hub-work"
 SETS = ("work.open-cluster-management.io/v1alpha1", "ManifestWorkReplicaSet")
-LOOK = """
-    from importlib.util import find_spec
-    seen = {name: int(find_spec(name) is not None) for name in ("tiny_vision", "tiny_text")}
-"""
-
-
-def image_of(name: str) -> str:
-    return f"localhost/umbel-{name}:dev"
-
-
-@pytest.fixture(scope="module")
-def built(pods: Bed, tmp_path_factory: pytest.TempPathFactory) -> Bed:
-    """The nodes have an image for each app, with its package, and one with both for the hub."""
-    folder, place = tmp_path_factory.mktemp("wheels"), cache() / "images"
-    wheels = {name: make_wheel(folder, PACKAGES[name], "1.0") for name in PACKAGES}
-    made = [images.with_wheels(place, image_of(name), [wheels[name]]) for name in PACKAGES]
-    load_images(pods.layout.state, [*made, images.with_wheels(place, BOTH, list(wheels.values()))])
-    return pods
 
 
 @pytest.fixture(scope="module")
 def apps(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """Two apps that need a package each, and tell which packages they can see."""
     return {name: make_app(tmp_path_factory.mktemp("apps") / name, name) for name in PACKAGES}
-
-
-def make_app(folder: Path, name: str) -> Path:
-    shutil.copytree(KNOWN, folder)
-    project = folder / "pyproject.toml"
-    text = project.read_text().replace('name = "known"', f'name = "{name}"')
-    project.write_text(text.replace('"numpy>=1.26"]', f'"numpy>=1.26", "{PACKAGES[name]}==1.0"]'))
-    client, server = folder / "known/client_app.py", folder / "known/server_app.py"
-    begin = '    partition = int(context.node_config["partition-id"])\n'
-    text = client.read_text().replace(begin, LOOK.lstrip("\n") + begin)
-    client.write_text(text.replace('"files": files}', '"files": files, **seen}'))
-    told = '    sites = sorted(int(metric["partition"]) for metric in metrics)\n'
-    seen = '    print(f"seen: {json.dumps([dict(metric) for metric in metrics])}", flush=True)\n'
-    server.write_text(server.read_text().replace(told, told + seen))
-    return folder
-
-
-def environment(name: str, **more: Any) -> Object:
-    image = {"name": image_of(name), "pullPolicy": "Never"}
-    return {"name": name, "app": f"umbel/{name}", "image": image, **more}
-
-
-def wanted(*environments: Object) -> Object:
-    """Give the spec of a federation over both clusters, with these environments."""
-    own = {"boston": {"mirrors": [{"source": ELSEWHERE, "mirror": "localhost"}]}}
-    changes = {"rollout": {"maxConcurrent": 1}, "drainSeconds": 20, "clusters": own}
-    group = {"name": "all", "on": "ocm", "kubernetes": changes}
-    return spec(group, runtime=runtime(*environments))
-
-
-def runtime(*environments: Object) -> Object:
-    return {"image": {"name": BOTH, "pullPolicy": "Never"}, "environments": list(environments)}
-
-
-@pytest.fixture(scope="module")
-def clinics(built: Bed, declare: Declare) -> Federation:  # noqa: ARG001  # images first
-    """A federation where `vision` is for sites with a GPU, and `text` for the others."""
-    vision = environment("vision", predicates=labelled("gpu", "true")["predicates"])
-    text = environment("text", predicates=labelled("gpu", "false")["predicates"])
-    text["image"]["name"] = image_of("text").replace("localhost", ELSEWHERE)
-    return declare("ocm-environments", "clinics", wanted(vision, text))
 
 
 @pytest.fixture(scope="module")
@@ -131,12 +72,6 @@ def pod_of(spoke: Api, names: Any, selector: str) -> str:
         if "deletionTimestamp" not in pod["metadata"]
     ]
     return str(pod["metadata"]["name"])
-
-
-def seen_by(said: str) -> list[Object]:
-    """Give what the sites told of the packages they see."""
-    lines = [line.partition("seen: ")[2] for line in said.splitlines() if "seen: " in line]
-    return [site for line in lines for site in json.loads(line)]
 
 
 def test_environments_go_to_the_clusters_that_match(
@@ -278,11 +213,11 @@ def sets(hub: Api, federation: Federation) -> list[Object]:
     return list(hub.list(*SETS, federation.namespace))
 
 
-@pytest.mark.usefixtures("built")
+@pytest.mark.usefixtures("clinics")  # and its images
 def test_a_federation_that_goes_takes_its_environments_with_it(
     declare: Declare, hub: Api, spokes: Mapping[str, Api]
 ) -> None:
-    gone = declare("ocm-environments-2", "short", wanted(environment("vision")))
+    gone = declare("ocm-environments-2", "short", one_by_one(environment("vision")))
     wait_for("the executor", lambda: executors(spokes["berlin"], gone.names) == {"vision"})
     gone.delete()
     gone.until_gone()

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 from testbed.api import Api, Object
 from testbed.bed import Bed
-from tests.clusters.ocm.conftest import Declare, make_namespace, operator_pods
+from tests.clusters.ocm.conftest import make_namespace, operator_pods
 from tests.clusters.ocm.stories import (
     ADDON,
     VERSION,
+    Declare,
     Federation,
     asleep,
     condition,

@@ -19,7 +19,7 @@ from umbel.model.status import Rounds
 from umbel.targets.ocm import trial
 from umbel.targets.ocm.desk import DeskClient
 from umbel.targets.ocm.names import FEDERATION, Names
-from umbel.targets.ocm.upkeep import Upkeep
+from umbel.targets.ocm.upkeep import BROUGHT, Upkeep
 from umbel.targets.ocm.watching import watched
 
 NAMES = Names("fl", "lab")
@@ -81,6 +81,20 @@ class Story:
         self.api.put(kinds.POD, TRIED, "fl", status=status, **kept)
         cached = self.cache[kinds.POD]
         await self.api.until(lambda: (cached.get(TRIED, "fl") or {}).get("status") == status)
+
+    async def gate_secret(self, content: str) -> None:
+        """Have another Secret of the gate."""
+        name, labels = NAMES.gate_secret, {FEDERATION: NAMES.addon}
+        self.api.put(kinds.SECRET, name, "fl", metadata={"labels": labels}, data={"a": content})
+        cached = self.cache[kinds.SECRET]
+        await self.api.until(lambda: (cached.get(name, "fl") or {}).get("data") == {"a": content})
+
+    async def note(self) -> str:
+        """Give what is noted on the pod, once everybody sees it."""
+        assert self.pod is not None
+        cached, name = self.cache[kinds.POD], f"{NAMES.hub}-0"
+        await self.api.until(lambda: cached.get(name, "fl") == self.pod)
+        return str(self.pod["metadata"]["annotations"][BROUGHT])
 
     async def goes_well(self) -> None:
         """Try what is wanted, with success."""
@@ -163,6 +177,18 @@ async def test_who_cannot_ask_waits(story: Story) -> None:
     await story.upkeep.look()
     assert story.written == []
     assert story.upkeep.found
+
+
+async def test_the_kubelet_is_told_once_of_each_secret_of_the_gate(story: Story) -> None:
+    await story.hub({}, {"exec": "umbel:2"})
+    story.desk.now = Rounds(1, in_round=True)
+    notes = []
+    for content in ("one", "two"):
+        await story.gate_secret(content)
+        await story.upkeep.look()
+        notes.append(await story.note())
+        await story.upkeep.look()
+    assert len(set(notes)) == len(story.written) == 2
 
 
 async def test_a_change_that_keeps_images_and_nodes_needs_no_trial(story: Story) -> None:

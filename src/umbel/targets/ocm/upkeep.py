@@ -3,6 +3,9 @@
 What it should become is tried first (trial.py). The parts that a run survives (SuperLink, gate, desk)
 get a new image in place, in a pause between two rounds. Everything else waits until no run is under
 way; then the pod is made anew.
+
+A changed certificate, or changed users, need no new pod: the gate reads them as soon as the kubelet has
+brought them. By itself that takes a minute; a note on the pod makes the kubelet look at once.
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ from umbel.kube.kinds import Object
 from umbel.model.status import Condition
 from umbel.targets.ocm import trial
 from umbel.targets.ocm.desk import DeskClient
-from umbel.targets.ocm.names import Names
+from umbel.targets.ocm.names import GROUP, Names
 from umbel.targets.ocm.seeing import HOPELESS, condition_of
 
 STUCK_S = 120.0
 IN_PLACE = ("superlink", "gate", "desk")
+BROUGHT = f"{GROUP}/gate-secret"  # annotation on the pod: the version of the gate's Secret
 log = logging.getLogger("umbel.ocm")
 
 
@@ -45,6 +49,8 @@ class Upkeep:
         names = self._names
         pod = self._cache[kinds.POD].get(f"{names.hub}-0", names.namespace)
         whole = self._cache[kinds.STATEFUL_SET].get(names.hub, names.namespace)
+        if pod is not None:
+            await self._bring_secret(pod)
         if pod is None or whole is None or not _is_outdated(pod, whole):
             await self._end_trial()
             return
@@ -69,6 +75,17 @@ class Upkeep:
             await self._patch(pod, images)
         else:
             self._wait(f"{rounds.active_runs} runs are under way")
+
+    async def _bring_secret(self, pod: Object) -> None:
+        """Note on the pod which Secret of the gate there is: the kubelet brings it then."""
+        names = self._names
+        secret = self._cache[kinds.SECRET].get(names.gate_secret, names.namespace)
+        if secret is None or condition_of(pod, "Ready").get("status") != "True":
+            return
+        version = secret["metadata"]["resourceVersion"]
+        if (pod["metadata"].get("annotations") or {}).get(BROUGHT) != version:
+            note = {"metadata": {"annotations": {BROUGHT: version}}}
+            await self._kube.strategic(kinds.POD, pod["metadata"]["name"], names.namespace, note)
 
     async def _is_well(self, whole: Object) -> bool:
         """Try what the hub should become; until that went well the hub is left as it is."""
