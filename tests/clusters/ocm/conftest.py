@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,20 +48,18 @@ BUILT = "testbed.umbel.dev/built"  # a fresh image of the same name: the operato
 SPREAD = {"name": "UMBEL_SPREAD_SECONDS", "value": "30"}  # the bed's nodes are quick
 DEPLOYMENT = ("apps/v1", "Deployment", OPERATOR, SYSTEM)
 LEASE = ("coordination.k8s.io/v1", "Lease", OPERATOR, SYSTEM)
-# What each file is about. It is declared when the file before begins, and goes when the file ends:
-# federations come up, and go, while other stories are told.
-STORIES: Mapping[str, tuple[str, ...]] = {
-    "test_ocm_1_operator": ("hospitals_declared",),
-    "test_ocm_2_endpoints": ("doors",),
-    "test_ocm_2_hub": ("rotor",),
-    "test_ocm_3_sites": ("ward",),
-    "test_ocm_5_numbers": ("crew",),
-    "test_ocm_5_scheduling": ("fleet",),
-    "test_ocm_6_bundles": ("bundled",),
-    "test_ocm_6_environments": ("clinics",),
-    "test_ocm_10_guides": ("moved",),
+# Federations come up, and go, while other stories are told: the file that declares it, and the last about it.
+WHEN: Mapping[str, tuple[str, str]] = {
+    "hospitals_declared": ("test_ocm_1_laptop", "test_ocm_10_guides"),
+    "doors": ("test_ocm_1_operator", "test_ocm_2_endpoints"),
+    "rotor": ("test_ocm_1_operator", "test_ocm_4_identity"),
+    "ward": ("test_ocm_2_volume", "test_ocm_3_sites"),
+    "crew": ("test_ocm_4_identity", "test_ocm_5_numbers"),
+    "fleet": ("test_ocm_4_identity", "test_ocm_5_scheduling"),
+    "bundled_soon": ("test_ocm_5_scheduling", "test_ocm_6_bundles"),
+    "clinics_soon": ("test_ocm_5_scheduling", "test_ocm_6_environments"),
+    "moved": ("test_ocm_9_bad_input", "test_ocm_10_guides"),
 }
-LASTING = ("hospitals_declared", "rotor")  # other files use them too
 VALUES = """\
 addon: {name: flower-addon, installStrategy: Manual}
 superlink: {namespace: ocm-moved}
@@ -148,17 +147,21 @@ def lasting(operator: Api) -> Iterator[Declare]:
 
 @pytest.fixture(scope="module", autouse=True)
 def in_time(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Declare what this file needs, if that is still to be done, and what the next one needs."""
-    files = list(dict.fromkeys(item.path.stem for item in request.session.items))
-    here = files.index(request.path.stem)
-    found = {
-        file: [request.getfixturevalue(name) for name in STORIES.get(file, ())]
-        for file in files[here : here + 2]
-    }
+    """Declare what is due now, if its stories will be told; delete what no further story is about."""
+    here, told = request.path.stem, {item.path.stem for item in request.session.items}
+    due = [name for name, when in WHEN.items() if here in when and when[1] in told]
+    found = {name: request.getfixturevalue(name) for name in due}
     yield
-    for name, federation in zip(STORIES.get(files[here], ()), found[files[here]], strict=True):
-        if name not in LASTING:
-            federation.delete()
+    for name, one in found.items():
+        if WHEN[name][1] == here:
+            (one.result() if isinstance(one, Future) else one).delete()
+
+
+@pytest.fixture(scope="session")
+def aside() -> Iterator[ThreadPoolExecutor]:
+    """Somebody who loads images while stories are told."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
 
 
 @pytest.fixture(scope="module")
@@ -312,26 +315,48 @@ def fleet(hub: Api, lasting: Declare) -> Iterator[Federation]:
 
 
 @pytest.fixture(scope="session")
-def bundled(pods: Bed, lasting: Declare, tmp_path_factory: pytest.TempPathFactory) -> Federation:
-    """A federation that trusts the bundle's key at one site, and another key at the other."""
+def bundled_soon(
+    pods: Bed, lasting: Declare, aside: ThreadPoolExecutor, tmp_path_factory: pytest.TempPathFactory
+) -> Future[Federation]:
     key = Ed25519PrivateKey.from_private_bytes(b"s" * 32)
-    folder = tmp_path_factory.mktemp("bundle") / "wheels"
-    load_images(pods.layout.state, packages.bundle_images(folder, key))
     good = packages.bundled_environment("good", "false", packages.public(key))
     bad = packages.bundled_environment("bad", "true", packages.STRANGE)
     runtime = packages.runtime(good, bad, image=packages.WITH_TEXT)
-    return lasting("ocm-bundles", "bundled", spec(runtime=runtime))
+    folder = tmp_path_factory.mktemp("bundle") / "wheels"
+
+    def make() -> Federation:
+        load_images(pods.layout.state, packages.bundle_images(folder, key))
+        return lasting("ocm-bundles", "bundled", spec(runtime=runtime))
+
+    return aside.submit(make)
 
 
 @pytest.fixture(scope="session")
-def clinics(pods: Bed, lasting: Declare, tmp_path_factory: pytest.TempPathFactory) -> Federation:
-    """A federation where `vision` is for sites with a GPU, and `text` for the others."""
-    made = packages.environment_images(tmp_path_factory.mktemp("wheels"))
-    load_images(pods.layout.state, made)
+def bundled(bundled_soon: Future[Federation]) -> Federation:
+    """A federation that trusts the bundle's key at one site, and another key at the other."""
+    return bundled_soon.result()
+
+
+@pytest.fixture(scope="session")
+def clinics_soon(
+    pods: Bed, lasting: Declare, aside: ThreadPoolExecutor, tmp_path_factory: pytest.TempPathFactory
+) -> Future[Federation]:
     vision = packages.environment("vision", predicates=labelled("gpu", "true")["predicates"])
     text = packages.environment("text", predicates=labelled("gpu", "false")["predicates"])
     text["image"]["name"] = packages.image_of("text").replace("localhost", packages.ELSEWHERE)
-    return lasting("ocm-environments", "clinics", packages.one_by_one(vision, text))
+    folder = tmp_path_factory.mktemp("wheels")
+
+    def make() -> Federation:
+        load_images(pods.layout.state, packages.environment_images(folder))
+        return lasting("ocm-environments", "clinics", packages.one_by_one(vision, text))
+
+    return aside.submit(make)
+
+
+@pytest.fixture(scope="session")
+def clinics(clinics_soon: Future[Federation]) -> Federation:
+    """A federation where `vision` is for sites with a GPU, and `text` for the others."""
+    return clinics_soon.result()
 
 
 @pytest.fixture(scope="session")
