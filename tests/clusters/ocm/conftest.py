@@ -35,6 +35,7 @@ from tests.clusters.ocm.stories import (
     everywhere,
     label,
     labelled,
+    siteless,
     spec,
 )
 from tests.clusters.stories import rolled_out
@@ -53,6 +54,7 @@ WHEN: Mapping[str, tuple[str, str]] = {
     "hospitals_declared": ("test_ocm_1_laptop", "test_ocm_10_guides"),
     "doors": ("test_ocm_1_operator", "test_ocm_2_endpoints"),
     "rotor": ("test_ocm_1_operator", "test_ocm_4_identity"),
+    "growing": ("test_ocm_2_hub", "test_ocm_2_volume"),
     "ward": ("test_ocm_2_volume", "test_ocm_3_sites"),
     "crew": ("test_ocm_4_identity", "test_ocm_5_numbers"),
     "fleet": ("test_ocm_4_identity", "test_ocm_5_scheduling"),
@@ -251,6 +253,12 @@ def doors(lasting: Declare) -> Federation:
     hub = {"service": {"type": "LoadBalancer"}, "storage": {"size": "1Gi"}}
     wanted["superlink"] = {"on": "ocm", "kubernetes": hub}
     return lasting("ocm-doors", "doors", wanted)
+
+
+@pytest.fixture(scope="session")
+def growing(lasting: Declare) -> Federation:
+    """A federation whose hub will need a larger volume."""
+    return lasting("ocm-volumes", "growing", siteless(size="1Gi"))
 
 
 @pytest.fixture(scope="session")

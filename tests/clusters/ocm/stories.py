@@ -82,6 +82,11 @@ def asleep(*groups: Object, **more: Any) -> Object:
     return spec(*resting, kubernetes={"nodeSelector": NOWHERE}, **more)
 
 
+def siteless(**storage: str) -> Object:
+    """Give the spec of a federation that has a hub with this volume, and no sites."""
+    return spec(everywhere(placement=labelled("no-such")), kubernetes={"storage": storage})
+
+
 def condition(seen: Object, kind: str) -> Object:
     """Give a condition of an object; an empty one if it has none."""
     found = seen.get("status", {}).get("conditions") or ()

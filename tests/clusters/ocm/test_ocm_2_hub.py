@@ -32,6 +32,7 @@ from tests.clusters.stories import container
 from umbel.agent.pod.places import CONTROL_PORT, FLEET_PORT, HEALTH_PORTS, RUNTIME_PORT
 from umbel.model.federation import Federation as Document
 from umbel.targets.ocm.hub import Hub, objects
+from umbel.targets.ocm.upkeep import BROUGHT
 
 pytestmark = pytest.mark.timeout(600)
 KILLS = """\
@@ -83,6 +84,14 @@ def test_the_pod_runs_in_a_restricted_namespace(hospitals: Federation) -> None:
     assert pod["spec"]["automountServiceAccountToken"] is False
     for one in pod["spec"]["containers"]:
         assert one["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_the_kubelet_has_been_told_of_the_gates_secret(hospitals: Federation) -> None:
+    secret = hospitals.hub.get("v1", "Secret", hospitals.names.gate_secret, hospitals.namespace)
+    assert secret is not None
+    version, pod = secret["metadata"]["resourceVersion"], f"{hospitals.names.hub}-0"
+    told = lambda seen: seen["metadata"].get("annotations", {}).get(BROUGHT) == version  # noqa: E731
+    hospitals.hub.wait(("v1", "Pod", pod, hospitals.namespace), told)
 
 
 def test_a_run_goes_on_when_the_superlink_is_killed(

@@ -14,19 +14,12 @@ from tests.clusters.ocm.stories import (
     Declare,
     Federation,
     condition,
-    everywhere,
-    labelled,
-    spec,
+    siteless,
 )
 
 pytestmark = pytest.mark.timeout(600)
 SPACE = "ocm-volumes"
 STIFF = "stiff"
-
-
-def alone(**kept: str) -> Object:
-    """Give the spec of a federation that has a hub, and no sites."""
-    return spec(everywhere(placement=labelled("no-such")), kubernetes={"storage": kept})
 
 
 def claim(federation: Federation) -> Object:
@@ -64,29 +57,28 @@ def stiff(hub: Api) -> Iterator[str]:
 @pytest.fixture(scope="module", autouse=True)
 def rigid(declare: Declare, stiff: str) -> Federation:
     """A federation whose volume does not grow; it comes up while others are looked at."""
-    return declare(SPACE, "stiff", alone(size="1Gi", className=stiff))
+    return declare(SPACE, "stiff", siteless(size="1Gi", className=stiff))
 
 
-def test_a_larger_size_grows_the_volume_under_the_running_hub(declare: Declare) -> None:
-    federation = declare(SPACE, "growing", alone(size="1Gi"))
-    before = hub_pod(federation)["metadata"]["uid"]
-    assert capacity(federation) == "1Gi"
-    resize(federation, "2Gi")
-    eventually("the larger volume", lambda: capacity(federation) == "2Gi", PATIENCE_S)
-    seen = federation.wait(
+def test_a_larger_size_grows_the_volume_under_the_running_hub(growing: Federation) -> None:
+    before = hub_pod(growing)["metadata"]["uid"]
+    assert capacity(growing) == "1Gi"
+    resize(growing, "2Gi")
+    eventually("the larger volume", lambda: capacity(growing) == "2Gi", PATIENCE_S)
+    seen = growing.wait(
         lambda seen: (
             seen["status"].get("observedGeneration") == seen["metadata"]["generation"]
             and not condition(seen, "VolumeSized")
         )
     )
     assert condition(seen, "HubAvailable")["status"] == "True"
-    assert hub_pod(federation)["metadata"]["uid"] == before
+    assert hub_pod(growing)["metadata"]["uid"] == before
 
 
-def test_a_smaller_size_is_refused(declare: Declare) -> None:
-    federation = declare(SPACE, "growing", alone(size="2Gi"))
+def test_a_smaller_size_is_refused(growing: Federation) -> None:
+    resize(growing, "2Gi")
     with pytest.raises(Refused, match="a volume cannot shrink"):
-        resize(federation, "1Gi")
+        resize(growing, "1Gi")
 
 
 def test_a_class_that_cannot_expand_is_said_and_the_hub_goes_on(rigid: Federation) -> None:

@@ -45,6 +45,13 @@ def apps(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     return {name: make_app(tmp_path_factory.mktemp("apps") / name, name) for name in PACKAGES}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def gone(clinics: Federation, declare: Declare) -> Federation:
+    """Another one, with the same images; it comes up while stories of the first are told."""
+    del clinics
+    return declare("ocm-environments-2", "short", one_by_one(environment("vision")))
+
+
 @pytest.fixture(scope="module")
 def ready(clinics: Federation) -> Federation:
     clinics.until_ready("berlin", "boston")
@@ -213,11 +220,9 @@ def sets(hub: Api, federation: Federation) -> list[Object]:
     return list(hub.list(*SETS, federation.namespace))
 
 
-@pytest.mark.usefixtures("clinics")  # and its images
 def test_a_federation_that_goes_takes_its_environments_with_it(
-    declare: Declare, hub: Api, spokes: Mapping[str, Api]
+    gone: Federation, hub: Api, spokes: Mapping[str, Api]
 ) -> None:
-    gone = declare("ocm-environments-2", "short", one_by_one(environment("vision")))
     wait_for("the executor", lambda: executors(spokes["berlin"], gone.names) == {"vision"})
     gone.delete()
     gone.until_gone()
