@@ -80,12 +80,13 @@ class Upkeep:
         """Note on the pod which Secret of the gate there is: the kubelet brings it then."""
         names = self._names
         secret = self._cache[kinds.SECRET].get(names.gate_secret, names.namespace)
-        if secret is None or condition_of(pod, "Ready").get("status") != "True":
+        meta, ready = pod["metadata"], condition_of(pod, "Ready").get("status") == "True"
+        if secret is None or not ready or meta.get("deletionTimestamp"):
             return
         version = secret["metadata"]["resourceVersion"]
-        if (pod["metadata"].get("annotations") or {}).get(BROUGHT) != version:
+        if meta.get("annotations", {}).get(BROUGHT) != version:
             note = {"metadata": {"annotations": {BROUGHT: version}}}
-            await self._kube.strategic(kinds.POD, pod["metadata"]["name"], names.namespace, note)
+            await self._kube.strategic(kinds.POD, meta["name"], names.namespace, note)
 
     async def _is_well(self, whole: Object) -> bool:
         """Try what the hub should become; until that went well the hub is left as it is."""
