@@ -297,7 +297,8 @@ class Home:
 
     def end(self) -> None:
         """Leave nothing behind, whatever a test did: the command first, then by process id."""
-        for name in [p.name for p in self.folder("").glob("*") if (p / "hub").exists()]:
+        folders = self.folder("").glob("*") if self.processes() else ()
+        for name in [p.name for p in folders if (p / "hub").exists()]:
             self.umbel("down", "-n", name)
         for process in self.processes():
             with contextlib.suppress(ProcessLookupError):
@@ -346,9 +347,11 @@ def make_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeHome]:
 
 
 @pytest.fixture
-def new_home(make_home: MakeHome) -> Home:
-    """Give a home that does not exist yet."""
-    return make_home("new")
+def new_home(make_home: MakeHome) -> Iterator[Home]:
+    """Give a home that does not exist yet; what runs in it ends with the test."""
+    home = make_home("new")
+    yield home
+    home.end()
 
 
 @dataclass

@@ -19,6 +19,7 @@ from umbel.model.status import Admission, FederationStatus, NodeSeen, Rounds, Ru
 T = TypeVar("T")
 
 TIMEOUT_S = 30.0
+CONNECT_S = 5.0  # where nothing answers, others are not kept waiting
 REGISTERING_S = 120.0  # a thousand new sites take a while
 _ALL = "/v1/federations"
 
@@ -58,7 +59,6 @@ class DeskClient:
             base_url=f"https://{address}",
             headers={"authorization": f"Bearer {token}"},
             verify=trust,
-            timeout=TIMEOUT_S,
             trust_env=False,  # neither proxies nor other authorities of the environment
         )
 
@@ -126,7 +126,8 @@ class DeskClient:
 
     async def _send(self, method: str, path: str, order: Any, timeout_s: float) -> Any:
         try:
-            answer = await self._http.request(method, path, json=order, timeout=timeout_s)
+            limit = httpx.Timeout(timeout_s, connect=CONNECT_S)
+            answer = await self._http.request(method, path, json=order, timeout=limit)
         except httpx.HTTPError as error:
             raise broken(self._address, error) from error
         if not answer.is_success:

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from umbel.agent.pod import places
 from umbel.errors import UmbelError, WorldError
+from umbel.gate.refusals import HubUnreachable
 from umbel.identity import node_keys
 from umbel.identity.partitions import assign
 from umbel.kube import kinds
@@ -396,11 +397,14 @@ class OcmTarget:
             self._published = status
 
     def desk(self) -> DeskClient:
-        """Give a client of the hub's desk, with the trust of now."""
+        """Give a client of the hub's desk, with the trust of now, if its pod has begun to run."""
         known = self._store.federations()[self._names.name]
         found = self._endpoints(known)
         inside = f"{self._names.service_hosts[0]}:{places.CONTROL_PORT}"
         address = inside if self._settings.dial == "service" else found.control
+        pod = self._cache[kinds.POD].get(f"{self._names.hub}-0", self._names.namespace) or {}
+        if pod.get("status", {}).get("phase", "Pending") == "Pending":  # nobody waits in vain
+            raise HubUnreachable(address, "its pod does not run yet")
         mark = f"{address} {self._held}"
         if self._desk is None or self._desk[0] != mark:
             trust = self.trust
