@@ -20,7 +20,7 @@ test: $(READY) check  ## every test that needs no cluster
 	$(BIN)/pytest -q -n $(WORKERS) -m 'not long' tests/integration
 
 test-long: $(READY) $(TORCH)  ## what takes minutes: beside stock Flower, with other Flowers, with PyTorch
-	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m long tests/integration
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --timeout 300 -m long tests/integration
 	UMBEL_WHEELS=$(WHEELS) $(BIN)/pytest -q tests/frameworks
 
 $(TORCH): | $(READY)  # Debian's PyTorch as a wheel, with what else its app needs: tests/frameworks/README.md

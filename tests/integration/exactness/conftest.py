@@ -83,7 +83,7 @@ class Counted:
         """Wait until the unit has another process than this one."""
         until(lambda: self.home.units(self.name).get(unit, pid) != pid, f"{unit} is back")
 
-    def completed(self, timeout_s: float = 90.0) -> None:
+    def completed(self, timeout_s: float = 180.0) -> None:
         """Wait for the run's good end."""
         ended = self.home.until_over(self.run_id, self.name, timeout_s)
         assert ended["status"] == "completed", ended

@@ -33,7 +33,7 @@ from umbel.sockets import reachable
 BIN = Path(sys.executable).parent
 APPS = Path(__file__).parents[2] / "apps"
 LOOK_AGAIN_S = 0.1
-LONGEST_S = 90.0
+LONGEST_S = 180.0
 PRIVATE = ("*.key", "*.token", "*.secret", "users.json", "sites.json", "gate.json", "*.db", "*.log")
 T = TypeVar("T")
 

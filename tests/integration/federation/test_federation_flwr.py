@@ -84,7 +84,7 @@ def test_what_flower_stops_ends_at_the_sites_too_and_the_next_run_has_its_turn(
     lab.until(lambda: lab.tasks(run_id), "the ClientApps are at work")
     operator.flwr("stop", run_id, "lab").ok()
     again = lab.submit("message_numpy", "-c", "num-server-rounds=1", name="lab")
-    assert lab.until_over(again, "lab", 90)["status"] == "completed"
+    assert lab.until_over(again, "lab")["status"] == "completed"
     lab.until(lambda: not lab.tasks(run_id), "the ClientApps are gone")
 
 
